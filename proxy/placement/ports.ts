@@ -1,0 +1,367 @@
+// The effects that operations, workers, admin and bridge work through. Instances come from main;
+// the simulation hands in its own. Nothing here names a URL, a socket, etcd or a file.
+
+import type { HeaderList, QueryList } from "../s3/headers.ts";
+import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
+import type { S3Operation } from "../s3/operation.ts";
+import type { BucketRecord, ClusterRecord, MemberRecord, Revision } from "./records.ts";
+import type { PlacementSnapshot } from "./snapshot.ts";
+
+// ---- time, chance, words ----
+
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  nowMs(): number;
+  /** Milliseconds on a clock that never jumps, for deadlines. */
+  monotonicMs(): number;
+  /** @throws the signal's reason when aborted. */
+  sleep(durationMs: number, signal: AbortSignal): Promise<void>;
+}
+
+export interface Random {
+  bytes(count: number): Uint8Array;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+/** Fields must never hold a secret, a signature or an Authorization header. */
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+export interface Log {
+  write(level: LogLevel, event: string, fields?: LogFields): void;
+}
+
+// ---- upstream ----
+
+/** Bytes that arrive over time. Consumed once, by iteration or by `cancel`. */
+export interface ByteStream extends AsyncIterable<Uint8Array> {
+  /** Hands every chunk to `sink`, waiting whenever it is full. Rejects with what ended the stream. */
+  pipe(sink: ByteSink): Promise<void>;
+  /** Drops the rest; the connection behind it is not used again. */
+  cancel(): void;
+}
+
+export interface ByteSink {
+  /** `false`: full, wait for `drained` before the next chunk. */
+  write(chunk: Uint8Array): boolean;
+  /** Resolves when writable again; rejects when the sink is gone. */
+  drained(): Promise<void>;
+}
+
+/** A request body: all of it, or a stream of known length (upstreams always get a Content-Length). */
+export type RequestBody =
+  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
+  | {
+      readonly kind: "stream";
+      readonly lengthBytes: number;
+      readonly chunks: AsyncIterable<Uint8Array>;
+    };
+
+/** An S3 request to one cluster. No URL, no host, no signature: the adapter adds those. */
+export interface UpstreamRequest {
+  readonly operation: S3Operation;
+  readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE" | "OPTIONS";
+  readonly tenant: TenantName;
+  readonly bucket: BucketName | null;
+  readonly key: ObjectKey | null;
+  readonly query: QueryList;
+  /** End-to-end fields only, in order. No host, authorization, x-amz-date, x-amz-content-sha256. */
+  readonly headers: HeaderList;
+  readonly body: RequestBody | null;
+  /** Lower-case hex SHA-256 of the body if known; else it goes out as `UNSIGNED-PAYLOAD`. */
+  readonly payloadSha256: string | null;
+  /** Sent without a signature, as an anonymous caller's. */
+  readonly anonymous: boolean;
+}
+
+export interface UpstreamResponse {
+  readonly status: number;
+  /** As received, hop-by-hop fields removed. */
+  readonly headers: HeaderList;
+  readonly body: ByteStream;
+}
+
+export interface Upstream {
+  /**
+   * Sends one request and resolves with the head of its answer, whatever its status.
+   * @throws UpstreamError when no complete head was received, and from `body` when it breaks later.
+   */
+  send(
+    cluster: ClusterId,
+    request: UpstreamRequest,
+    signal: AbortSignal,
+  ): Promise<UpstreamResponse>;
+}
+
+export type UpstreamPhase =
+  | "connect"
+  | "request_head"
+  | "request_body"
+  | "response_head"
+  | "response_body"
+  | "trailer";
+
+/** An exchange with a cluster that did not complete. Phase, not text, drives retry and mapping. */
+export class UpstreamError extends Error {
+  override readonly name = "UpstreamError";
+  readonly phase: UpstreamPhase;
+  /** Request body bytes handed to the connection. */
+  readonly bytesSent: number;
+  readonly clusterId: ClusterId;
+
+  constructor(
+    phase: UpstreamPhase,
+    clusterId: ClusterId,
+    options: {
+      readonly bytesSent?: number;
+      readonly cause?: unknown;
+      readonly message?: string;
+    } = {},
+  ) {
+    super(
+      options.message ?? `Cannot complete exchange with cluster "${clusterId}": failed in ${phase}`,
+      {
+        cause: options.cause,
+      },
+    );
+    this.phase = phase;
+    this.clusterId = clusterId;
+    this.bytesSent = options.bytesSent ?? 0;
+  }
+}
+
+export type FaultKind =
+  | "config"
+  | "policy_load"
+  | "policy_eval"
+  | "policy_shape"
+  | "state_stale"
+  | "state_unavailable"
+  | "state_conflict"
+  | "bug";
+
+/** Our own wrong state. Logged with its cause; a client sees 500 or 503 only. */
+export class FaultError extends Error {
+  override readonly name = "FaultError";
+  readonly kind: FaultKind;
+
+  constructor(kind: FaultKind, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.kind = kind;
+  }
+}
+
+// ---- state store, in etcd's shape ----
+
+export interface StoreEntry {
+  readonly key: string;
+  readonly value: string;
+  readonly createRevision: Revision;
+  readonly modRevision: Revision;
+}
+
+export type StoreCompare =
+  /** The key was last written at exactly this revision; 0n: the key is absent. */
+  | { readonly kind: "mod_revision"; readonly key: string; readonly revision: Revision }
+  | { readonly kind: "present"; readonly key: string };
+
+export type StoreOperation =
+  | {
+      readonly kind: "put";
+      readonly key: string;
+      readonly value: string;
+      readonly lease?: StoreLease;
+    }
+  | { readonly kind: "delete"; readonly key: string };
+
+export interface StoreTxnResult {
+  readonly succeeded: boolean;
+  /** The store revision after the transaction. */
+  readonly revision: Revision;
+}
+
+export type StoreEvent =
+  | { readonly kind: "put"; readonly entry: StoreEntry }
+  | { readonly kind: "delete"; readonly key: string; readonly modRevision: Revision };
+
+/** All events of one or more whole revisions, in order. `revision`: complete up to and including it. */
+export interface StoreBatch {
+  readonly revision: Revision;
+  readonly events: readonly StoreEvent[];
+}
+
+export interface StoreLease {
+  readonly id: string;
+  /** Resolves when the lease is gone: expired, revoked, or given up by the store. Never rejects. */
+  readonly lost: Promise<void>;
+  revoke(): Promise<void>;
+}
+
+export interface StateStore {
+  readonly driver: "memory" | "file" | "etcd";
+  /** Entries under a prefix in key order, at a pinned revision if given; at most `limit` from `after`. */
+  range(
+    prefix: string,
+    options: {
+      readonly revision?: Revision;
+      readonly limit?: number;
+      /** Exclusive: start behind this key. */
+      readonly after?: string;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<{
+    readonly entries: readonly StoreEntry[];
+    readonly revision: Revision;
+    readonly more: boolean;
+  }>;
+  /** @throws FaultError state_unavailable: the outcome is unknown. */
+  txn(
+    compares: readonly StoreCompare[],
+    success: readonly StoreOperation[],
+    failure: readonly StoreOperation[],
+  ): Promise<StoreTxnResult>;
+  /**
+   * Every event under the prefix after `fromRevision` (exclusive), once and in order.
+   * Ends by throwing: `WatchCompactedError` when events are gone, FaultError state_unavailable when
+   * the store is away, the signal's reason when aborted.
+   */
+  watch(prefix: string, fromRevision: Revision, signal: AbortSignal): AsyncIterable<StoreBatch>;
+  lease(ttlSeconds: number): Promise<StoreLease>;
+  close(): Promise<void>;
+}
+
+/** The events a watch asked for were compacted away: list again and diff. */
+export class WatchCompactedError extends Error {
+  override readonly name = "WatchCompactedError";
+}
+
+// ---- domain state, above the store ----
+
+export interface Snapshots {
+  /** The newest view. @throws FaultError state_unavailable before the first one. */
+  current(): PlacementSnapshot;
+  /** Resolves once `current().revision >= revision`. */
+  reached(revision: Revision, signal: AbortSignal): Promise<void>;
+  /** Called after each swap, with the old and the new view. Returns how to stop. */
+  subscribe(
+    listener: (next: PlacementSnapshot, last: PlacementSnapshot | null) => void,
+  ): () => void;
+}
+
+/** `expected`: the record's mod revision, 0n for absent. `record: null` deletes. */
+export type RegistryChange =
+  | {
+      readonly kind: "cluster";
+      readonly id: ClusterId;
+      readonly expected: Revision;
+      readonly record: ClusterRecord | null;
+    }
+  | {
+      readonly kind: "class";
+      readonly storageClass: string;
+      readonly expected: Revision;
+      readonly cluster: ClusterId | null;
+    }
+  | {
+      readonly kind: "bucket";
+      readonly tenant: TenantName;
+      readonly name: BucketName;
+      readonly expected: Revision;
+      readonly record: BucketRecord | null;
+    };
+
+/** Who did something at the admin surface. */
+export interface Actor {
+  readonly kind: "admin" | "client" | "system";
+  /** `token`, an access key id, or a worker's name. */
+  readonly name: string;
+  readonly remoteAddress: string | null;
+}
+
+export interface AuditLine {
+  /** `admin:DrainCluster`. */
+  readonly action: string;
+  readonly resource: string;
+  readonly actor: Actor;
+  readonly requestId: string;
+  readonly detail: string;
+}
+
+export type CommitResult =
+  | { readonly kind: "committed"; readonly revision: Revision }
+  | { readonly kind: "conflict" };
+
+export interface Registry {
+  /**
+   * Writes all changes in one transaction if every `expected` still holds, with an audit line if
+   * given, and resolves when this process applies the result.
+   * @throws FaultError state_unavailable when the outcome is unknown.
+   */
+  commit(changes: readonly RegistryChange[], audit: AuditLine | null): Promise<CommitResult>;
+  /** Registered processes and whether their lease is alive. Read from the store at each call. */
+  members(
+    signal: AbortSignal,
+  ): Promise<readonly { readonly record: MemberRecord; readonly alive: boolean }[]>;
+}
+
+/** This process's place among the members (placement.md §5). */
+export interface Membership {
+  readonly id: string;
+  /** Whether this process may mutate what several clusters may hold (rule 8). */
+  mayMutate(): boolean;
+  /**
+   * Counts a mutation of a bucket that passed its commit point; call the result when it has ended.
+   * A revision is acknowledged only when every mutation begun under an older view has ended.
+   */
+  beginMutation(tenant: TenantName, bucket: BucketName): () => void;
+}
+
+// ---- measuring ----
+
+export type AuthFailure =
+  | "SignatureDoesNotMatch"
+  | "InvalidAccessKeyId"
+  | "RequestTimeTooSkewed"
+  | "expired"
+  | "malformed";
+export type Entrypoint = "authz" | "route";
+export type DecisionOutcome =
+  | "route"
+  | "allow"
+  | "deny"
+  | "refuse"
+  | "undefined"
+  | "error"
+  | "malformed";
+export type ErrorOrigin = "client" | "auth" | "policy" | "proxy" | "upstream";
+
+export interface RequestSample {
+  readonly operation: S3Operation | "Other";
+  readonly status: number;
+  readonly cluster: ClusterId | null;
+  readonly durationSeconds: number;
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+}
+
+/** Counters and histograms of the data path; names and labels are in admin/metrics.ts. */
+export interface Meter {
+  requestStarted(): void;
+  requestEnded(sample: RequestSample): void;
+  errorAnswered(origin: ErrorOrigin, code: string): void;
+  authFailed(reason: AuthFailure): void;
+  decided(entrypoint: Entrypoint, outcome: DecisionOutcome): void;
+  policyEvaluated(entrypoint: Entrypoint, durationSeconds: number): void;
+  policyMemo(outcome: "hit" | "miss"): void;
+  writeRouted(cluster: ClusterId, source: string, bytes: number): void;
+  writeRefused(cluster: ClusterId | null, reason: "drain_refused" | "no_candidate"): void;
+  upstreamEnded(sample: {
+    readonly cluster: ClusterId;
+    readonly operation: S3Operation;
+    /** `null`: no complete head. */
+    readonly status: number | null;
+    readonly durationSeconds: number;
+  }): void;
+  upstreamRetried(cluster: ClusterId, outcome: "ok" | "failed"): void;
+  storeCalled(kind: "range" | "txn" | "watch" | "lease"): void;
+  snapshotApplied(revision: Revision, propagationSeconds: number | null): void;
+  watchRestarted(reason: "disconnect" | "compacted" | "auth"): void;
+}
