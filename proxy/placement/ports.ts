@@ -18,6 +18,11 @@ export interface Clock {
   sleep(durationMs: number, signal: AbortSignal): Promise<void>;
 }
 
+export interface Timers {
+  /** Runs once after a delay unless the returned function is called first. */
+  after(durationMs: number, run: () => void): () => void;
+}
+
 export interface Random {
   bytes(count: number): Uint8Array;
 }
