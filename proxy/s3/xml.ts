@@ -3,6 +3,8 @@
 // nothing up, never recurses and returns a union instead of throwing; its work is linear in the
 // input. Attributes and namespaces are read over: S3 puts nothing there that we need.
 
+import { Buffer, isUtf8 } from "node:buffer";
+
 /** One element: `name` without namespace prefix, `text` its own character data, unescaped. */
 export interface XmlElement {
   readonly name: string;
@@ -155,12 +157,10 @@ export function readXml(input: string | Uint8Array, limits: XmlLimits): XmlReadi
     : { kind: "document", root: result };
 }
 
+/** Several times faster than a fatal TextDecoder, and keeps ASCII input in one byte a character. */
 function decodeUtf8(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return null;
-  }
+  if (!isUtf8(bytes)) return null;
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }
 
 /** What is open while a document is read. */
@@ -215,14 +215,28 @@ function takeStartTag(progress: Progress, open: number): number | Stop {
   if (stack.length === maxDepth) return new Stop("too_deep");
   progress.elementsLeft -= 1;
   if (progress.elementsLeft < 0) return new Stop("too_large");
-  const node: OpenElement = { name: localName(tag.rawName), text: "", children: [] };
-  const parent = stack.at(-1);
-  if (parent !== undefined) parent.node.children.push(node);
+  const name = localName(tag.rawName);
+  const parent = stack.at(-1)?.node ?? null;
+  if (tag.empty) return attach(progress, parent, { name, text: "", children: [] }) ?? tag.end;
+  // Most elements hold text only: those are finished here, without the stack.
+  const textEnd = source.indexOf("<", tag.end);
+  if (textEnd !== -1 && source.charCodeAt(textEnd + 1) === 0x2f) {
+    const end = endTag(source, textEnd, tag.rawName);
+    if (end === -1) return new Stop("malformed");
+    const text = unescapeText(source.slice(tag.end, textEnd));
+    if (text instanceof Stop) return text;
+    return attach(progress, parent, { name, text, children: [] }) ?? end;
+  }
+  const node: OpenElement = { name, text: "", children: [] };
+  stack.push({ node, rawName: tag.rawName });
+  return attach(progress, parent, node) ?? tag.end;
+}
+
+function attach(progress: Progress, parent: OpenElement | null, node: OpenElement): Stop | null {
+  if (parent !== null) parent.children.push(node);
   else if (progress.root === null) progress.root = node;
   else return new Stop("malformed");
-  if (tag.empty) return tag.end;
-  stack.push({ node, rawName: tag.rawName });
-  return tag.end;
+  return null;
 }
 
 function localName(rawName: string): string {
@@ -233,10 +247,6 @@ function localName(rawName: string): string {
 /** Adds character data to the open element; outside the root only blanks may stand. */
 function takeText(node: OpenElement | null, raw: string): Stop | null {
   if (node === null) return blankOnly.test(raw) ? null : new Stop("malformed");
-  if (!raw.includes("&")) {
-    node.text += raw;
-    return null;
-  }
   const text = unescapeText(raw);
   if (text instanceof Stop) return text;
   node.text += text;
@@ -244,6 +254,7 @@ function takeText(node: OpenElement | null, raw: string): Stop | null {
 }
 
 function unescapeText(raw: string): string | Stop {
+  if (!raw.includes("&")) return raw;
   let text = "";
   let at = 0;
   for (;;) {
