@@ -83,6 +83,8 @@ export type RouteResult =
       readonly route: Route;
       /** Clusters that take no new bytes now, whatever route a bucket is settled on. */
       readonly closed: ReadonlySet<ClusterId>;
+      /** How long a client waits before it tries a closed cluster again. */
+      readonly retryAfterSeconds: number;
       readonly reason: string;
     }
   | { readonly kind: "refuse"; readonly refusal: Refusal }
@@ -92,12 +94,38 @@ export type RouteResult =
       readonly reason: string;
     };
 
-/** One loaded bundle. Evaluation is synchronous and never throws: a trap is an outcome. */
+/** One loaded bundle with its data. Evaluation is synchronous and never throws: a trap is an outcome. */
 export interface PolicyEngine {
   /** Revision of the bundle's manifest, or the hash of its wasm. */
   readonly revision: string;
-  evaluate(entrypoint: Entrypoint, input: unknown): EvaluationOutcome;
+  /** Absent: nothing is remembered. Dies with the engine, so results never outlive their data. */
+  readonly memos?: DecisionMemos;
+  /** `context: null` (the canonical input): time and chance are undefined. */
+  evaluate(
+    entrypoint: Entrypoint,
+    input: unknown,
+    context?: EvaluationContext | null,
+  ): EvaluationOutcome;
   close(): void;
+}
+
+/** What non-deterministic builtins answer from, frozen for one request. */
+export interface EvaluationContext {
+  readonly nowMs: number;
+  readonly requestId: string;
+}
+
+/** Results by exactly those fields of the input that an entrypoint can read. */
+export interface DecisionMemo<Result> {
+  /** `null`: this input is not remembered. */
+  keyOf(input: unknown): string | null;
+  find(key: string): Result | undefined;
+  remember(key: string, result: Result): void;
+}
+
+export interface DecisionMemos {
+  readonly authz: DecisionMemo<AuthzResult> | null;
+  readonly route: DecisionMemo<RouteResult> | null;
 }
 
 export type EvaluationOutcome =
