@@ -6,3 +6,25 @@ export type HeaderList = readonly HeaderField[];
 /** A query parameter, decoded; `null` where the name stood without `=`. */
 export type QueryParameter = readonly [name: string, value: string | null];
 export type QueryList = readonly QueryParameter[];
+
+/**
+ * The value of a field, `null` when it is absent. Repeated lines are joined with `,` and no blank, in
+ * the order they arrived, which is also what SigV4 hashes (RFC 9110 §5.3).
+ */
+export function fieldValue(headers: HeaderList, name: string): string | null {
+  let joined: string | null = null;
+  for (const [candidate, value] of headers) {
+    if (candidate === name) joined = joined === null ? value : `${joined},${value}`;
+  }
+  return joined;
+}
+
+/** The members of a comma-separated field, lower-case, blanks trimmed, empty ones dropped. */
+export function fieldTokens(headers: HeaderList, name: string): readonly string[] {
+  const value = fieldValue(headers, name);
+  if (value === null) return [];
+  return value
+    .split(",")
+    .map((token) => token.trim().toLowerCase())
+    .filter((token) => token !== "");
+}
