@@ -1,0 +1,142 @@
+// One upstream endpoint and its connections. Decides how connections are kept, capped and secured, and
+// for how long an endpoint that refused a connection is passed over. undici's pool does the work; its
+// clients are wrapped only to know whether a socket was used before (the retry rule needs that).
+
+import { isIP } from "node:net";
+import { Client, type Dispatcher, Pool } from "undici";
+import type { UpstreamResponse } from "../placement/ports.ts";
+import { type ConnectionUse, Forward, type ForwardOptions } from "./forward.ts";
+
+export interface EndpointTls {
+  /** PEM text of the authority to trust instead of the system's, or `null`. */
+  readonly caPem: string | null;
+  readonly insecureSkipVerify: boolean;
+}
+
+export interface EndpointLimits {
+  readonly maxSockets: number;
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  /** Longest silence within an answer's body while somebody reads it. */
+  readonly bodyIdleTimeoutMs: number;
+  readonly keepAliveMs: number;
+}
+
+export interface EndpointStatistics {
+  /** Exchanges begun and not ended, waiting ones included. */
+  readonly inFlight: number;
+  readonly sockets: number;
+  /** Requests that wait for a free connection. */
+  readonly queued: number;
+}
+
+/** An answer's head may be as long as metadata, checksums and lock fields can make it. */
+const maxHeadBytes = 64 * 1024;
+/** How long a refusing endpoint is passed over: first, and at most after doubling. */
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+
+class CountedClient extends Client implements ConnectionUse {
+  served = 0;
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    if (handler instanceof Forward) handler.assign(this);
+    return super.dispatch(options, handler);
+  }
+}
+
+export class Endpoint {
+  /** `host` or `host:port` when the port is not the scheme's default: the Host field. */
+  readonly authority: string;
+  readonly url: string;
+  readonly #servername: string | null;
+  readonly #pool: Pool;
+  #inFlight = 0;
+  #pauseMs = 0;
+  #pausedUntilMs = 0;
+
+  constructor(url: string, tls: EndpointTls, limits: EndpointLimits) {
+    const parsed = new URL(url);
+    this.url = parsed.origin;
+    this.authority = parsed.host;
+    const named = parsed.protocol === "https:" && isIP(bare(parsed.hostname)) === 0;
+    this.#servername = named ? parsed.hostname : null;
+    this.#pool = new Pool(parsed.origin, {
+      connections: limits.maxSockets,
+      pipelining: 1,
+      connectTimeout: limits.connectTimeoutMs,
+      headersTimeout: limits.headersTimeoutMs,
+      bodyTimeout: limits.bodyIdleTimeoutMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      keepAliveMaxTimeout: limits.keepAliveMs,
+      maxHeaderSize: maxHeadBytes,
+      connect: {
+        ...(tls.caPem === null ? {} : { ca: tls.caPem }),
+        rejectUnauthorized: !tls.insecureSkipVerify,
+        timeout: limits.connectTimeoutMs,
+      },
+      factory(origin, options) {
+        const client = new CountedClient(origin, options);
+        client.on("connect", () => {
+          client.served = 0;
+        });
+        return client;
+      },
+    });
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Whether it refused a connection a moment ago. */
+  pausedAt(nowMs: number): boolean {
+    return nowMs < this.#pausedUntilMs;
+  }
+
+  /** It refused a connection: pass it over for a while, twice as long each time. */
+  pause(nowMs: number): void {
+    if (this.pausedAt(nowMs)) return;
+    this.#pauseMs = Math.min(longestPauseMs, Math.max(firstPauseMs, this.#pauseMs * 2));
+    this.#pausedUntilMs = nowMs + this.#pauseMs;
+  }
+
+  /** Sends one attempt. @throws AttemptFailure */
+  async send(options: Omit<ForwardOptions, "servername">): Promise<UpstreamResponse> {
+    this.#inFlight += 1;
+    const response = await Forward.send(this.#pool, {
+      ...options,
+      // Without a Host field of its own, undici takes the name from the endpoint.
+      servername: options.head.host === null ? null : this.#servername,
+      onEnd: (outcome) => {
+        this.#inFlight -= 1;
+        options.onEnd(outcome);
+      },
+    });
+    this.#pauseMs = 0;
+    this.#pausedUntilMs = 0;
+    return response;
+  }
+
+  statistics(): EndpointStatistics {
+    const { connected, queued } = this.#pool.stats;
+    return { inFlight: this.#inFlight, sockets: connected, queued };
+  }
+
+  /** Closes every connection now; exchanges under way fail. */
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  /** Closes connections as their exchanges end. */
+  retire(): void {
+    this.#pool.close().then(undefined, () => undefined);
+  }
+}
+
+function bare(hostname: string): string {
+  return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
+}

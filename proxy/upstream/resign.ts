@@ -1,0 +1,132 @@
+// From an UpstreamRequest to the exact bytes of a request head for one endpoint: path, query, Host and
+// a new signature. Decides which fields never leave (RFC 9110 §7.6.1 and the client's own signature);
+// must never put a key through anything that normalises paths (s3-protocol.md 2.4).
+
+import type { UpstreamRequest } from "../placement/ports.ts";
+import type { HeaderField } from "../s3/headers.ts";
+import { type BucketName, noTenant } from "../s3/names.ts";
+import { encodePath } from "../s3/percent.ts";
+import { encodeQuery } from "../s3/query.ts";
+import {
+  emptyPayloadHash,
+  type SigningCredentials,
+  type SigningKeys,
+  signRequest,
+  unsignedPayload,
+} from "../s3/sigv4.ts";
+import { isHopByHop } from "./response-fields.ts";
+
+/** How one cluster is spoken to, whichever endpoint takes the request. */
+export interface Dialect {
+  readonly region: string;
+  readonly addressing: "path" | "virtual";
+  /** `null`: only anonymous requests can be sent. */
+  readonly credentials: SigningCredentials | null;
+}
+
+/** A request head ready for undici: no name or value is changed behind this point. */
+export interface OutgoingHead {
+  /** Raw target, `/b/a%20b?versionId=x`. */
+  readonly target: string;
+  /** `[name, value, name, value, …]` without host and content-length. */
+  readonly fields: readonly string[];
+  /** The Host field where it differs from the endpoint's own, else `null`. */
+  readonly host: string | null;
+}
+
+/** Fields that the adapter itself writes, besides the hop-by-hop ones. */
+const ownFields: ReadonlySet<string> = new Set([
+  "authorization",
+  "content-length",
+  "expect",
+  "host",
+  "x-amz-content-sha256",
+  "x-amz-date",
+  "x-amz-security-token",
+]);
+
+/** Names that may stand in front of a host; others are addressed by path whatever the setting. */
+const dnsLabels = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
+
+export interface ResignOptions {
+  /** The endpoint's `host` or `host:port` when the port is not the scheme's default. */
+  readonly authority: string;
+  /** `20261129T235343Z`. */
+  readonly amzDate: string;
+  readonly keys: SigningKeys;
+}
+
+/** Addresses and signs a request for one endpoint of a cluster. */
+export function resign(
+  request: UpstreamRequest,
+  dialect: Dialect,
+  options: ResignOptions,
+): OutgoingHead {
+  const bucketHost = virtualBucket(request, dialect);
+  const path = targetPath(request, bucketHost !== null);
+  const query = encodeQuery(request.query);
+  const host = bucketHost === null ? null : `${bucketHost}.${options.authority}`;
+  const headers = sendableFields(request);
+  const fields: string[] = [];
+  for (const [name, value] of headers) fields.push(name, value);
+  if (!request.anonymous && dialect.credentials !== null) {
+    const added = signRequest(
+      {
+        method: request.method,
+        path,
+        query,
+        host: host ?? options.authority,
+        headers,
+        payloadHash: payloadHash(request),
+        region: dialect.region,
+        credentials: dialect.credentials,
+        amzDate: options.amzDate,
+      },
+      options.keys,
+    );
+    for (const [name, value] of added) fields.push(name, value);
+  }
+  return { target: query === "" ? path : `${path}?${query}`, fields, host };
+}
+
+function payloadHash(request: UpstreamRequest): string {
+  if (request.payloadSha256 !== null) return request.payloadSha256;
+  return request.body === null ? emptyPayloadHash : unsignedPayload;
+}
+
+function virtualBucket(request: UpstreamRequest, dialect: Dialect): BucketName | null {
+  if (dialect.addressing === "path" || request.bucket === null || request.tenant !== noTenant) {
+    return null;
+  }
+  return dnsLabels.test(request.bucket) ? request.bucket : null;
+}
+
+function targetPath(request: UpstreamRequest, bucketInHost: boolean): string {
+  const key = request.key === null ? "" : `/${encodePath(request.key)}`;
+  if (request.bucket === null) return "/";
+  if (bucketInHost) return key === "" ? "/" : key;
+  // The colon between tenant and bucket is percent-encoded: canonical and sent form are one.
+  const tenant = request.tenant === noTenant ? "" : `${request.tenant}%3A`;
+  return `/${tenant}${request.bucket}${key}`;
+}
+
+/**
+ * End-to-end fields in their order. A repeated field that is signed becomes one line joined with a
+ * comma: RGW verifies only that form (s3-protocol.md 2.9).
+ */
+function sendableFields(request: UpstreamRequest): HeaderField[] {
+  const fields: HeaderField[] = [];
+  for (const field of request.headers) {
+    const name = field[0];
+    if (ownFields.has(name) || isHopByHop(name)) continue;
+    const at = isSigned(name) ? fields.findIndex(([seen]) => seen === name) : -1;
+    const earlier = fields[at];
+    if (earlier === undefined) fields.push(field);
+    else fields[at] = [name, `${earlier[1]},${field[1]}`];
+  }
+  return fields;
+}
+
+function isSigned(name: string): boolean {
+  return name.startsWith("x-amz-") || name === "content-type" || name === "content-md5";
+}

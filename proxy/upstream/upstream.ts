@@ -1,0 +1,249 @@
+// The clusters as this process can reach them: which endpoint takes a request, and what is sent once
+// more when it failed. Knows no placement rule and changes no answer: 3xx, 4xx and 5xx are handed up as
+// they came. A retry goes to an endpoint of the same cluster only (retry.ts).
+
+import {
+  type Clock,
+  type Meter,
+  type Upstream,
+  UpstreamError,
+  type UpstreamRequest,
+  type UpstreamResponse,
+} from "../placement/ports.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { formatAmzDate, SigningKeys } from "../s3/sigv4.ts";
+import { AttemptFailure } from "./forward.ts";
+import {
+  Endpoint,
+  type EndpointLimits,
+  type EndpointStatistics,
+  type EndpointTls,
+} from "./pool.ts";
+import { drainEmptyBody } from "./request-body.ts";
+import { type Dialect, resign } from "./resign.ts";
+import { mayRetry } from "./retry.ts";
+
+export interface UpstreamCluster extends Dialect {
+  readonly id: ClusterId;
+  /** Base URLs, `http://10.0.0.1:7480`; a path in them has no meaning. */
+  readonly endpoints: readonly string[];
+  readonly tls: EndpointTls;
+}
+
+export interface UpstreamOptions {
+  readonly clusters: readonly UpstreamCluster[];
+  readonly clock: Pick<Clock, "nowMs" | "monotonicMs">;
+  readonly meter: Pick<Meter, "upstreamEnded" | "upstreamRetried">;
+  /** Per endpoint. */
+  readonly limits: EndpointLimits;
+  /** Attempts of a request in all, 1 for no retry. */
+  readonly maxAttempts: number;
+}
+
+export interface UpstreamStatistics extends EndpointStatistics {
+  readonly cluster: ClusterId;
+  /** `http://10.0.0.1:7480`. */
+  readonly endpoint: string;
+}
+
+/** The adapter and its life. */
+export interface UpstreamPools {
+  readonly upstream: Upstream;
+  /** Replaces the clusters; connections to endpoints that stay are kept. */
+  configure(clusters: readonly UpstreamCluster[]): void;
+  /** One row per endpoint. */
+  statistics(): readonly UpstreamStatistics[];
+  /** Closes every connection; exchanges under way fail. */
+  close(): Promise<void>;
+}
+
+/** Signing keys kept: one per cluster and day, and a few for keys that change. */
+const signingKeysKept = 64;
+
+export function createUpstream(options: UpstreamOptions): UpstreamPools {
+  return new Pools(options);
+}
+
+interface Target {
+  readonly cluster: UpstreamCluster;
+  readonly endpoints: readonly Endpoint[];
+}
+
+class Pools implements UpstreamPools, Upstream {
+  readonly upstream: Upstream = this;
+  readonly #options: UpstreamOptions;
+  readonly #keys = new SigningKeys(signingKeysKept);
+  #targets: ReadonlyMap<ClusterId, Target> = new Map();
+  #signedSecond = -1;
+  #amzDate = "";
+  #turn = 0;
+
+  constructor(options: UpstreamOptions) {
+    this.#options = options;
+    this.configure(options.clusters);
+  }
+
+  configure(clusters: readonly UpstreamCluster[]): void {
+    const last = this.#targets;
+    const next = new Map<ClusterId, Target>();
+    const kept = new Set<Endpoint>();
+    for (const cluster of clusters) {
+      const before = last.get(cluster.id);
+      const endpoints = cluster.endpoints.map((url) => {
+        const same = before !== undefined && sameTls(before.cluster.tls, cluster.tls);
+        const old = same
+          ? before.endpoints.find((one) => one.url === new URL(url).origin)
+          : undefined;
+        return old ?? new Endpoint(url, cluster.tls, this.#options.limits);
+      });
+      for (const endpoint of endpoints) kept.add(endpoint);
+      next.set(cluster.id, { cluster, endpoints });
+    }
+    this.#targets = next;
+    for (const { endpoints } of last.values()) {
+      for (const endpoint of endpoints) if (!kept.has(endpoint)) endpoint.retire();
+    }
+  }
+
+  async send(
+    clusterId: ClusterId,
+    request: UpstreamRequest,
+    signal: AbortSignal,
+  ): Promise<UpstreamResponse> {
+    const target = this.#reachable(clusterId, request);
+    const { body } = request;
+    if (body?.kind === "stream" && body.lengthBytes === 0)
+      await this.#drain(clusterId, body.chunks);
+    const startedMs = this.#options.clock.monotonicMs();
+    const tried: Endpoint[] = [];
+    for (;;) {
+      const endpoint = this.#pick(target, tried);
+      tried.push(endpoint);
+      try {
+        const response = await this.#attempt(endpoint, target.cluster, {
+          request,
+          signal,
+          startedMs,
+        });
+        if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "ok");
+        return response;
+      } catch (caught) {
+        if (!(caught instanceof AttemptFailure)) throw caught;
+        const { attempt } = caught;
+        if (attempt.error.phase === "connect" && !attempt.unsendable) {
+          endpoint.pause(this.#options.clock.monotonicMs());
+        }
+        if (tried.length < this.#options.maxAttempts && mayRetry(request.method, attempt)) continue;
+        if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "failed");
+        throw attempt.error;
+      }
+    }
+  }
+
+  statistics(): readonly UpstreamStatistics[] {
+    return [...this.#targets.values()].flatMap(({ cluster, endpoints }) =>
+      endpoints.map((endpoint) => ({
+        cluster: cluster.id,
+        endpoint: endpoint.url,
+        ...endpoint.statistics(),
+      })),
+    );
+  }
+
+  async close(): Promise<void> {
+    const endpoints = [...this.#targets.values()].flatMap((target) => target.endpoints);
+    this.#targets = new Map();
+    await Promise.all(endpoints.map((endpoint) => endpoint.close()));
+  }
+
+  #reachable(id: ClusterId, request: UpstreamRequest): Target {
+    const target = this.#targets.get(id);
+    if (target === undefined || target.endpoints.length === 0) {
+      throw unreachable(id, "it is not configured here");
+    }
+    if (target.cluster.credentials === null && !request.anonymous) {
+      throw unreachable(id, "it has no credentials here");
+    }
+    return target;
+  }
+
+  /** The bytes of a body announced as empty are not sent, but its source may still refuse. */
+  async #drain(id: ClusterId, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    try {
+      await drainEmptyBody(chunks);
+    } catch (cause) {
+      throw new UpstreamError("request_body", id, { cause });
+    }
+  }
+
+  #attempt(
+    endpoint: Endpoint,
+    cluster: UpstreamCluster,
+    exchange: { request: UpstreamRequest; signal: AbortSignal; startedMs: number },
+  ): Promise<UpstreamResponse> {
+    const { request, signal, startedMs } = exchange;
+    const { clock, meter } = this.#options;
+    const head = resign(request, cluster, {
+      authority: endpoint.authority,
+      amzDate: this.#now(),
+      keys: this.#keys,
+    });
+    return endpoint.send({
+      cluster: cluster.id,
+      request,
+      head,
+      signal,
+      onEnd: ({ status }) => {
+        meter.upstreamEnded({
+          cluster: cluster.id,
+          operation: request.operation,
+          status,
+          durationSeconds: (clock.monotonicMs() - startedMs) / 1000,
+        });
+      },
+    });
+  }
+
+  /** The least busy endpoint that was not tried and did not just refuse; in turn among equals. */
+  #pick(target: Target, tried: readonly Endpoint[]): Endpoint {
+    const { endpoints } = target;
+    const [only] = endpoints;
+    if (only !== undefined && endpoints.length === 1) return only;
+    const nowMs = this.#options.clock.monotonicMs();
+    this.#turn = (this.#turn + 1) % 0x7fff_ffff;
+    let best: Endpoint | null = null;
+    let bestRank = Number.POSITIVE_INFINITY;
+    for (let step = 0; step < endpoints.length; step += 1) {
+      const endpoint = endpoints[(this.#turn + step) % endpoints.length];
+      if (endpoint === undefined) continue;
+      const passedOver = (tried.includes(endpoint) ? 2 : 0) + (endpoint.pausedAt(nowMs) ? 1 : 0);
+      const rank = passedOver * 0x1_0000_0000 + endpoint.inFlight;
+      if (rank < bestRank) {
+        best = endpoint;
+        bestRank = rank;
+      }
+    }
+    if (best === null) throw unreachable(target.cluster.id, "it has no endpoints");
+    return best;
+  }
+
+  #now(): string {
+    const nowMs = this.#options.clock.nowMs();
+    const second = Math.floor(nowMs / 1000);
+    if (second !== this.#signedSecond) {
+      this.#signedSecond = second;
+      this.#amzDate = formatAmzDate(nowMs);
+    }
+    return this.#amzDate;
+  }
+}
+
+function sameTls(left: EndpointTls, right: EndpointTls): boolean {
+  return left.caPem === right.caPem && left.insecureSkipVerify === right.insecureSkipVerify;
+}
+
+function unreachable(id: ClusterId, state: string): UpstreamError {
+  return new UpstreamError("connect", id, {
+    message: `Cannot reach cluster "${id}": it is unreachable here, ${state}`,
+  });
+}
