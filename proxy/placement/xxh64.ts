@@ -36,6 +36,7 @@ function carry(sum: number, a: number): number {
 
 /** Where `step` leaves its result. Synchronous and never held across a call from outside. */
 const acc: Limbs = new Int32Array(2);
+const merged: Limbs = new Int32Array(2);
 /** The four lanes of inputs of 32 bytes and more, high and low in turn. */
 const lanes = new Int32Array(8);
 const encoder = new TextEncoder();
@@ -85,13 +86,10 @@ function shiftXor(at: Limbs, bits: number): void {
 
 /** `acc ^= round(0, value)`, the step shared by lane merging and the 8-byte tail. */
 function mergeRound(valueHi: number, valueLo: number): void {
-  const accHi = acc[0] ?? 0;
-  const accLo = acc[1] ?? 0;
-  acc[0] = 0;
-  acc[1] = 0;
-  round(acc, 0, valueHi, valueLo);
-  acc[0] = (acc[0] ?? 0) ^ accHi;
-  acc[1] = (acc[1] ?? 0) ^ accLo;
+  merged.fill(0);
+  round(merged, 0, valueHi, valueLo);
+  acc[0] = (acc[0] ?? 0) ^ (merged[0] ?? 0);
+  acc[1] = (acc[1] ?? 0) ^ (merged[1] ?? 0);
 }
 
 function word(bytes: Uint8Array, at: number): number {
@@ -167,8 +165,8 @@ export function xxh64(bytes: Uint8Array, length: number, out: Limbs): void {
   multiply(acc, 0, prime2Hi, prime2Lo);
   shiftXor(acc, 29);
   multiply(acc, 0, prime3Hi, prime3Lo);
-  out[1] = (acc[1] ?? 0) ^ (acc[0] ?? 0);
-  out[0] = acc[0] ?? 0;
+  out.set(acc);
+  out[1] = (out[1] ?? 0) ^ (out[0] ?? 0);
 }
 
 /** XXH64 of a text's UTF-8 bytes, seed 0, into `out`. Well-formed texts of any length. */
