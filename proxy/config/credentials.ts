@@ -1,0 +1,148 @@
+// Reads a credentials file: which client keys are accepted and what each key's user may do. Its shape
+// mirrors `radosgw-admin user info`. Grants are data for policy; nothing here decides access.
+
+import { z } from "zod";
+import type { Principal } from "../policy/ports.ts";
+import { type AccessKeyId, noTenant, parseAccessKeyId, parseTenantName } from "../s3/names.ts";
+import { operationFacts } from "../s3/operation.ts";
+import { Checks } from "./checks.ts";
+import { issueFaults } from "./issues.ts";
+import { readSourceFile, type SettingPath, type SourceOptions } from "./source-file.ts";
+import { nearestName } from "./values.ts";
+
+/** A client's key pair and who it is. `principal.scheme` is `header`; the gateway sets the real one. */
+export interface Credential {
+  readonly accessKeyId: AccessKeyId;
+  readonly secretAccessKey: string;
+  readonly principal: Principal;
+}
+
+/** The pair of `headgate run --embedded`: public knowledge, so loopback listeners only. */
+export const demoPair = {
+  accessKeyId: "headgate-demo",
+  secretAccessKey: "headgate-demo-secret",
+} as const;
+
+const operationClasses = ["read", "write", "list", "delete", "admin"] as const;
+const allowable = [...operationClasses, ...Object.keys(operationFacts)];
+
+const grant = z.strictObject({
+  buckets: z.array(z.string()).min(1, "Grant names no bucket"),
+  keys: z.array(z.string()).prefault(["*"]),
+  allow: z.array(
+    z.string().superRefine((name, context) => {
+      if (allowable.includes(name)) return;
+      const nearest = nearestName(name, allowable);
+      const hint = nearest === null ? `one of ${operationClasses.join(", ")}` : `"${nearest}"`;
+      context.addIssue({
+        code: "custom",
+        message: `Unknown operation or class "${name}", nearest is ${hint}`,
+      });
+    }),
+  ),
+});
+
+const file = z.strictObject({
+  users: z.array(
+    z.strictObject({
+      uid: z.string().min(1, "User id is empty"),
+      display_name: z.string().optional(),
+      tenant: z.string().prefault(""),
+      keys: z.array(
+        z.strictObject({
+          access_key: z.string(),
+          secret_key: z.string({ error: "Expected text" }).min(1, "Secret is empty").optional(),
+          secret_key_file: z.string().optional(),
+          status: z.enum(["active", "suspended"]).prefault("active"),
+        }),
+      ),
+      groups: z.array(z.string()).prefault([]),
+      grants: z.array(grant).prefault([]),
+    }),
+  ),
+  groups: z.array(z.strictObject({ name: z.string(), grants: z.array(grant) })).prefault([]),
+});
+
+type CredentialsFile = z.output<typeof file>;
+
+/** All active keys of a credentials file; what is wrong goes to `checks`, placed in that file. */
+export function readCredentials(
+  text: string,
+  options: SourceOptions & { readonly readFile: (path: string) => string },
+  checks: Checks,
+): readonly Credential[] {
+  const source = readSourceFile(text, options);
+  checks.faults.push(...source.faults);
+  if (source.faults.length > 0) return [];
+  const parsed = file.safeParse(source.value);
+  const inside = new Checks(
+    (path) => ({ source: options.name, position: source.position(path, "value") }),
+    options.readFile,
+  );
+  if (!parsed.success) {
+    checks.faults.push(
+      ...issueFaults(parsed.error.issues, file, (path, part) => ({
+        source: options.name,
+        position: source.position(path, part),
+      })),
+    );
+    return [];
+  }
+  const credentials = credentialsOf(parsed.data, inside);
+  checks.faults.push(...inside.faults);
+  checks.warnings.push(...inside.warnings);
+  return credentials;
+}
+
+function credentialsOf(data: CredentialsFile, checks: Checks): readonly Credential[] {
+  const groups = new Map(data.groups.map((group) => [group.name, group.grants]));
+  const seen = new Set<string>();
+  return data.users.flatMap((user, index) => {
+    const at = ["users", index];
+    const tenant = parseTenantName(user.tenant);
+    if (tenant === null) checks.fault([...at, "tenant"], `Tenant "${user.tenant}" is not valid`);
+    const grants = [...user.grants];
+    for (const [groupIndex, name] of user.groups.entries()) {
+      const granted = groups.get(name);
+      if (granted !== undefined) grants.push(...granted);
+      else checks.fault([...at, "groups", groupIndex], `Group "${name}" is not under groups`);
+    }
+    if (grants.length === 0) {
+      checks.warn([...at, "uid"], `User "${user.uid}" has no grants, so policy denies everything`);
+    }
+    const who = {
+      account: user.uid,
+      displayName: user.display_name ?? null,
+      tenant: tenant ?? noTenant,
+      groups: user.groups,
+      grants,
+      scheme: "header",
+    } as const;
+    return user.keys.flatMap((key, keyIndex) => {
+      const pair = readKey(key, { at: [...at, "keys", keyIndex], seen, checks });
+      if (pair === null || key.status === "suspended") return [];
+      const principal = Object.freeze({ ...who, accessKey: pair.accessKeyId });
+      return [Object.freeze({ ...pair, principal })];
+    });
+  });
+}
+
+function readKey(
+  key: CredentialsFile["users"][number]["keys"][number],
+  options: { readonly at: SettingPath; readonly seen: Set<string>; readonly checks: Checks },
+): Pick<Credential, "accessKeyId" | "secretAccessKey"> | null {
+  const { at, seen, checks } = options;
+  const accessKeyId = parseAccessKeyId(key.access_key);
+  if (accessKeyId === null) {
+    checks.fault([...at, "access_key"], "Access key has characters that S3 does not allow");
+  } else if (seen.has(accessKeyId)) {
+    checks.fault([...at, "access_key"], `Access key "${accessKeyId}" is given twice`);
+  } else {
+    seen.add(accessKeyId);
+  }
+  if (key.secret_key === undefined && key.secret_key_file === undefined) {
+    checks.fault(at, "Key needs secret_key or secret_key_file");
+  }
+  const secretAccessKey = checks.secret(key, "secret_key", at);
+  return accessKeyId === null || secretAccessKey === null ? null : { accessKeyId, secretAccessKey };
+}

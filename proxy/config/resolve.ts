@@ -1,0 +1,384 @@
+// From settings in the file's spelling to the frozen `Config` that main maps to its parts: reads the
+// files that settings name and checks what one setting means for another.
+
+import { type ClusterId, parseClusterId } from "../s3/names.ts";
+import type { Checks } from "./checks.ts";
+import { type Credential, demoPair, readCredentials } from "./credentials.ts";
+import type { Settings } from "./schema.ts";
+import type { SettingPath } from "./source-file.ts";
+import { isLoopbackHost, type ListenAddress } from "./values.ts";
+
+/** What a real run is configured with. Durations in ms, sizes in bytes, files already read. */
+export interface Config {
+  readonly nodeId: string;
+  readonly listen: ListenConfig;
+  /** Null: no admin listener. */
+  readonly admin: AdminConfig | null;
+  readonly shutdown: { readonly delayMs: number; readonly drainTimeoutMs: number };
+  readonly auth: {
+    readonly clockSkewMs: number;
+    readonly presignMaxAgeMs: number;
+    /** Active keys of all sources, in order. */
+    readonly credentials: readonly Credential[];
+  };
+  readonly clusters: readonly ClusterConfig[];
+  readonly upstream: UpstreamConfig;
+  readonly policy: {
+    /** Null: the bundle that is built in. */
+    readonly bundlePath: string | null;
+    readonly memoMaxEntries: number;
+  };
+  /** Initial storage class pins. */
+  readonly classes: ReadonlyMap<string, ClusterId>;
+  /** 32 bytes; null: kept in the state store. */
+  readonly handleKey: Uint8Array | null;
+  readonly member: {
+    readonly leaseTtlSeconds: number;
+    /** Null: never fenced. */
+    readonly fenceAfterMs: number | null;
+    readonly mode: "full" | "observer";
+  };
+  readonly state: StateConfig;
+  /** Where the last good snapshot is persisted; null: nowhere. */
+  readonly snapshotFile: string | null;
+  readonly accessLog: { readonly format: "json" | "off"; readonly path: string };
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+}
+
+export interface ListenConfig {
+  readonly address: ListenAddress;
+  /** Lower-case, no leading dot. */
+  readonly baseDomains: readonly string[];
+  /** Accepted credential-scope regions; null: any. */
+  readonly regions: readonly string[] | null;
+  readonly maxHeaderBytes: number;
+  readonly headerTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly bodyIdleTimeoutMs: number;
+  readonly maxConnections: number;
+  readonly maxInFlight: number;
+}
+
+export interface AdminConfig {
+  readonly address: ListenAddress;
+  /** Null: open on loopback, with its guards. */
+  readonly token: string | null;
+}
+
+export interface ClusterConfig {
+  readonly id: ClusterId;
+  readonly endpoints: readonly string[];
+  readonly profile: string;
+  readonly region: string;
+  readonly addressing: "path" | "virtual";
+  /** Initial values; null: left to the rule for new clusters. */
+  readonly weight: number | null;
+  readonly state: "pending" | "live" | "draining_readonly" | "evacuating" | null;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Null: the cluster is unreachable from this process. */
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | null;
+  readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
+}
+
+export interface UpstreamConfig {
+  readonly connectTimeoutMs: number;
+  readonly responseHeaderTimeoutMs: number;
+  readonly bodyIdleTimeoutMs: number;
+  readonly maxSocketsPerEndpoint: number;
+  readonly keepaliveMs: number;
+  readonly maxAttempts: number;
+}
+
+export type StateConfig =
+  | { readonly driver: "memory" }
+  | { readonly driver: "file"; readonly path: string }
+  | {
+      readonly driver: "etcd";
+      readonly endpoints: readonly string[];
+      readonly prefix: string;
+      readonly username: string | null;
+      readonly password: string | null;
+      readonly caPem: string | null;
+      readonly certPem: string | null;
+      readonly keyPem: string | null;
+      readonly dialTimeoutMs: number;
+    };
+
+export interface ResolveOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly hostname: string;
+  /** Embedded clusters and the demo pair stand in for clusters and credentials. */
+  readonly embedded: boolean;
+  readonly readFile: (path: string) => string;
+  /** Resolves a path written in the named file. */
+  readonly resolveBeside: (file: string, path: string) => string;
+}
+
+/** Builds the Config; it is worth something only if `checks` stays without faults. */
+export function resolveConfig(data: Settings, checks: Checks, options: ResolveOptions): Config {
+  return Object.freeze({
+    nodeId: data.node_id === "" ? options.hostname : data.node_id,
+    listen: listenConfig(data, checks),
+    admin: adminConfig(data, checks),
+    shutdown: { delayMs: data.shutdown.delay, drainTimeoutMs: data.shutdown.drain_timeout },
+    auth: {
+      clockSkewMs: data.auth.clock_skew,
+      presignMaxAgeMs: data.auth.presign_max_age,
+      credentials: credentialsConfig(data, checks, options),
+    },
+    clusters: clustersConfig(data, checks, options),
+    upstream: {
+      connectTimeoutMs: data.upstream.connect_timeout,
+      responseHeaderTimeoutMs: data.upstream.response_header_timeout,
+      bodyIdleTimeoutMs: data.upstream.body_idle_timeout,
+      maxSocketsPerEndpoint: data.upstream.max_sockets_per_endpoint,
+      keepaliveMs: data.upstream.keepalive,
+      maxAttempts: data.upstream.retries.max_attempts,
+    },
+    policy: {
+      bundlePath: data.policy.bundle === "" ? null : data.policy.bundle,
+      memoMaxEntries: data.policy.memo.max_entries,
+    },
+    classes: classesConfig(data, checks),
+    handleKey: handleKey(data, checks),
+    member: memberConfig(data, checks),
+    state: stateConfig(data, checks),
+    snapshotFile: data.state.snapshot_file === "" ? null : data.state.snapshot_file,
+    accessLog: { format: data.access_log.format, path: data.access_log.path },
+    logLevel: data.log.level,
+  });
+}
+
+function listenConfig(data: Settings, checks: Checks): ListenConfig {
+  const { listen } = data;
+  for (const [index, domain] of listen.base_domains.entries()) {
+    if (!/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/i.test(domain)) {
+      checks.fault(["listen", "base_domains", index], `Domain "${domain}" is not a DNS name`);
+    }
+  }
+  const regions = typeof listen.region === "string" ? listen.region.split(",") : listen.region;
+  return {
+    address: listen.address,
+    baseDomains: listen.base_domains.map((domain) => domain.toLowerCase()),
+    regions: regions.includes("*") ? null : regions.map((region) => region.trim()),
+    maxHeaderBytes: listen.max_header_bytes,
+    headerTimeoutMs: listen.header_timeout,
+    idleTimeoutMs: listen.idle_timeout,
+    bodyIdleTimeoutMs: listen.body_idle_timeout,
+    maxConnections: listen.max_connections,
+    maxInFlight: listen.max_in_flight,
+  };
+}
+
+function adminConfig(data: Settings, checks: Checks): AdminConfig | null {
+  const { address, auth } = data.admin;
+  if (address === null) return null;
+  const path: SettingPath = ["admin", "auth", "token_file"];
+  const { listen } = data;
+  if (
+    address.port !== 0 &&
+    address.port === listen.address.port &&
+    address.host === listen.address.host
+  ) {
+    checks.fault(["admin", "address"], "Address is that of listen.address, needs another port");
+  }
+  const hasToken = auth.token_file !== undefined && auth.token_file !== "";
+  const mode = auth.mode ?? (hasToken ? "token" : "none");
+  if (mode === "none") {
+    if (!isLoopbackHost(address.host)) {
+      checks.fault(
+        ["admin", "address"],
+        `Address "${address.host}" is reachable from other machines, needs admin.auth.token_file`,
+      );
+    }
+    return { address, token: null };
+  }
+  if (!hasToken) {
+    checks.fault(["admin", "auth", "mode"], "Mode token needs admin.auth.token_file");
+    return { address, token: null };
+  }
+  const token = checks.read(auth.token_file, path)?.trim() ?? null;
+  if (token !== null && token.length < 16) {
+    checks.fault(path, "Token is shorter than 16 characters");
+  }
+  return { address, token };
+}
+
+function credentialsConfig(
+  data: Settings,
+  checks: Checks,
+  options: ResolveOptions,
+): readonly Credential[] {
+  const credentials = data.auth.credentials.flatMap((source, index) => {
+    const text = checks.read(source.file, ["auth", "credentials", index, "file"]);
+    if (text === null) return [];
+    return readCredentials(
+      text,
+      {
+        name: source.file,
+        env: options.env,
+        resolvePath: (path) => options.resolveBeside(source.file, path),
+        readFile: options.readFile,
+      },
+      checks,
+    );
+  });
+  const seen = new Set<string>();
+  for (const { accessKeyId } of credentials) {
+    if (seen.has(accessKeyId)) {
+      checks.warn(["auth", "credentials"], `Access key "${accessKeyId}" is in two sources`);
+    }
+    seen.add(accessKeyId);
+  }
+  const demo =
+    options.embedded ||
+    credentials.some(
+      (pair) =>
+        pair.accessKeyId === demoPair.accessKeyId ||
+        pair.secretAccessKey === demoPair.secretAccessKey,
+    );
+  if (demo && !isLoopbackHost(data.listen.address.host)) {
+    checks.fault(
+      ["listen", "address"],
+      "The demo key pair is public, so listen.address needs a loopback host",
+    );
+  }
+  if (credentials.length === 0 && !options.embedded) {
+    checks.warn(
+      ["auth", "credentials"],
+      "No client keys are configured, so every signed request is refused",
+    );
+  }
+  return credentials;
+}
+
+function clustersConfig(
+  data: Settings,
+  checks: Checks,
+  options: ResolveOptions,
+): readonly ClusterConfig[] {
+  const seen = new Set<string>();
+  const clusters = data.clusters.flatMap((cluster, index): ClusterConfig[] => {
+    const at: SettingPath = ["clusters", index];
+    const id = parseClusterId(cluster.id);
+    if (id === null) return [];
+    if (seen.has(id)) checks.fault([...at, "id"], `Cluster "${id}" is given twice`);
+    seen.add(id);
+    const keys = cluster.credentials ?? {};
+    const keysAt = [...at, "credentials"];
+    const accessKeyId = checks.secret(keys, "access_key_id", keysAt);
+    const secretAccessKey = checks.secret(keys, "secret_access_key", keysAt);
+    if (cluster.credentials === undefined) {
+      checks.warn(at, `Cluster "${id}" has no credentials, so it is unreachable from here`);
+    } else if (!hasBoth(cluster.credentials)) {
+      checks.fault(keysAt, "Needs both access_key_id and secret_access_key, or their _file twins");
+    }
+    if (cluster.tls.insecure_skip_verify) {
+      checks.warn([...at, "tls"], `Endpoints of cluster "${id}" are not verified`);
+    }
+    return [
+      {
+        id,
+        endpoints: cluster.endpoints,
+        profile: cluster.profile,
+        region: cluster.region,
+        addressing: cluster.addressing,
+        weight: cluster.weight ?? null,
+        state: cluster.state ?? null,
+        labels: cluster.labels,
+        credentials:
+          accessKeyId === null || secretAccessKey === null
+            ? null
+            : { accessKeyId, secretAccessKey },
+        tls: {
+          caPem: checks.read(cluster.tls.ca_file, [...at, "tls", "ca_file"]),
+          insecureSkipVerify: cluster.tls.insecure_skip_verify,
+        },
+      },
+    ];
+  });
+  if (clusters.length === 0 && !options.embedded) {
+    checks.warn(["clusters"], "No clusters are configured, so no request can be forwarded");
+  }
+  return clusters;
+}
+
+function hasBoth(keys: NonNullable<Settings["clusters"][number]["credentials"]>): boolean {
+  const id = keys.access_key_id ?? keys.access_key_id_file;
+  const secret = keys.secret_access_key ?? keys.secret_access_key_file;
+  return id !== undefined && secret !== undefined;
+}
+
+function classesConfig(data: Settings, checks: Checks): ReadonlyMap<string, ClusterId> {
+  const classes = new Map<string, ClusterId>();
+  for (const [name, text] of Object.entries(data.classes)) {
+    const id = parseClusterId(text);
+    if (!/^[A-Z0-9_-]{1,64}$/.test(name)) {
+      checks.fault(["classes", name], "Storage class needs 1 to 64 of A-Z, 0-9, _ and -");
+    }
+    if (id === null) checks.fault(["classes", name], `"${text}" is not a cluster id`);
+    else classes.set(name, id);
+  }
+  return classes;
+}
+
+function handleKey(data: Settings, checks: Checks): Uint8Array | null {
+  const path: SettingPath = ["keys", "handle_key_file"];
+  const text = checks.read(data.keys.handle_key_file, path)?.trim() ?? null;
+  if (text === null) return null;
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, "hex");
+  checks.fault(path, "File needs 64 hex digits, as openssl rand -hex 32 prints them");
+  return null;
+}
+
+function memberConfig(data: Settings, checks: Checks): Config["member"] {
+  const { member } = data;
+  if (member.lease_ttl < 2000 || member.lease_ttl % 1000 !== 0) {
+    checks.fault(["member", "lease_ttl"], "Lease needs whole seconds, 2s or more");
+  }
+  if (member.fence_after !== null && member.fence_after < member.lease_ttl) {
+    checks.fault(
+      ["member", "fence_after"],
+      "Fence comes before the lease ends, needs lease_ttl or more",
+    );
+  }
+  return {
+    leaseTtlSeconds: member.lease_ttl / 1000,
+    fenceAfterMs: member.fence_after,
+    mode: member.mode,
+  };
+}
+
+function stateConfig(data: Settings, checks: Checks): StateConfig {
+  const { state } = data;
+  switch (state.driver) {
+    case "memory":
+      return { driver: "memory" };
+    case "file":
+      if (state.file.path === "") checks.fault(["state", "file", "path"], "Path is empty");
+      return { driver: "file", path: state.file.path };
+    case "etcd": {
+      const at: SettingPath = ["state", "etcd"];
+      const password = checks.secret(state.etcd, "password", at);
+      const username = state.etcd.username ?? null;
+      if ((username === null) !== (password === null) && checks.faults.length === 0) {
+        checks.fault(at, "Needs both username and password, or neither");
+      }
+      const { tls } = state.etcd;
+      if ((tls.cert_file === undefined) !== (tls.key_file === undefined)) {
+        checks.fault([...at, "tls"], "Needs both cert_file and key_file, or neither");
+      }
+      return {
+        driver: "etcd",
+        endpoints: state.etcd.endpoints,
+        prefix: state.etcd.prefix,
+        username,
+        password,
+        caPem: checks.read(tls.ca_file, [...at, "tls", "ca_file"]),
+        certPem: checks.read(tls.cert_file, [...at, "tls", "cert_file"]),
+        keyPem: checks.read(tls.key_file, [...at, "tls", "key_file"]),
+        dialTimeoutMs: state.etcd.dial_timeout,
+      };
+    }
+  }
+}

@@ -1,0 +1,252 @@
+// Every setting of this release with its form, default and description: the one place a setting is
+// declared. The settings table of the README, the environment names and the JSON Schema come from it.
+// Contract with operators: unknown keys are errors, and a key appears here only once it functions.
+
+import { z } from "zod";
+import { profiles } from "../placement/profiles.ts";
+import { parseClusterId } from "../s3/names.ts";
+import {
+  type ListenAddress,
+  type Reading,
+  readDuration,
+  readEndpoint,
+  readListenAddress,
+  readSize,
+} from "./values.ts";
+
+/** Turns a reader of values.ts into a zod step. */
+function reading<I, O>(read: (input: I) => Reading<O>): (input: I, context: z.RefinementCtx) => O {
+  return (input, context) => {
+    const result = read(input);
+    if (result.kind === "value") return result.value;
+    context.addIssue({ code: "custom", message: result.message, input });
+    return z.NEVER;
+  };
+}
+
+function readOptionalAddress(at: string): Reading<ListenAddress | null> {
+  return at === "" ? { kind: "value", value: null } : readListenAddress(at);
+}
+
+function readFence(at: string): Reading<number | null> {
+  return at === "never" ? { kind: "value", value: null } : readDuration(at);
+}
+
+function kindOf(input: unknown): string {
+  if (input === undefined) return "nothing";
+  if (input === null) return "an empty value";
+  if (Array.isArray(input)) return "a list";
+  if (typeof input === "string") {
+    return `text "${input.length > 40 ? `${input.slice(0, 40)}…` : input}"`;
+  }
+  return typeof input === "object" ? "a map" : JSON.stringify(input);
+}
+
+const expected = (wanted: string) => (issue: { readonly input?: unknown }) =>
+  `Expected ${wanted}, got ${kindOf(issue.input)}`;
+/** For secrets: the value must not be repeated. */
+const expectedSecret = () => "Expected text";
+
+const text = z.string({ error: expected("text") });
+const secret = z.string({ error: expectedSecret }).min(1, "Secret is empty");
+const path = z.string({ error: expected("a path") });
+const flag = z.boolean({ error: expected("true or false") });
+const textMap = z.record(z.string(), text, { error: expected("a map") });
+
+const durationText = z.string({
+  error: (issue) =>
+    typeof issue.input === "number"
+      ? `Duration ${issue.input} has no unit, write "${issue.input}s" or "${issue.input}ms"`
+      : expected("a duration")(issue),
+});
+const duration = durationText.transform(reading(readDuration));
+const size = z
+  .union([z.number(), z.string()], { error: expected("a size") })
+  .transform(reading(readSize));
+const listenAddress = text.transform(reading(readListenAddress));
+
+function count(min: number, max: number) {
+  return z
+    .int({ error: expected("a whole number") })
+    .min(min, `Number is below ${min}`)
+    .max(max, `Number is above ${max}`);
+}
+
+function oneOf<const T extends readonly string[]>(names: T) {
+  return z.enum(names, { error: expected(`one of ${names.join(", ")}`) });
+}
+
+function group<T extends z.ZodRawShape>(shape: T) {
+  return z.strictObject(shape, { error: expected("a map") });
+}
+
+const cluster = group({
+  id: text
+    .refine((id) => parseClusterId(id) !== null, "Cluster id needs 1 to 63 of a-z, 0-9 and -")
+    .describe("Cluster id, 1 to 63 of `a-z`, `0-9`, `-`"),
+  endpoints: z
+    .array(text.transform(reading(readEndpoint)), { error: expected("a list of URLs") })
+    .min(1, "Cluster needs at least one endpoint")
+    .describe("URLs of its S3 endpoints; several are one cluster"),
+  profile: oneOf(Object.keys(profiles)).prefault("s3-generic").describe("What the upstream can do"),
+  identity: oneOf(["service"])
+    .prefault("service")
+    .describe("Whose keys sign upstream: `service` is the cluster's own pair"),
+  region: text.prefault("us-east-1").describe("Region in the upstream credential scope"),
+  addressing: oneOf(["path", "virtual"]).prefault("path").describe("How buckets are addressed"),
+  weight: count(0, 100).optional().describe("Initial weight, 0 to 100; later the state store wins"),
+  state: oneOf(["pending", "live", "draining_readonly", "evacuating"])
+    .optional()
+    .describe("Initial state; unset: `live` in a new installation, else `pending`"),
+  labels: textMap.prefault({}).describe("Text map that policy sees"),
+  credentials: group({
+    access_key_id: secret.optional().describe("Access key id"),
+    access_key_id_file: path.optional().describe("File holding it"),
+    secret_access_key: secret.optional().describe("Secret access key"),
+    secret_access_key_file: path.optional().describe("File holding it"),
+  })
+    .optional()
+    .describe("Keys that sign upstream; without them the cluster is unreachable here"),
+  tls: group({
+    ca_file: path.optional().describe("PEM file of the CA that signed the endpoints"),
+    insecure_skip_verify: flag.prefault(false).describe("Do not verify the endpoints"),
+  }).prefault({}),
+});
+
+const listen = group({
+  address: listenAddress.prefault("127.0.0.1:9000").describe("host:port of S3 traffic"),
+  base_domains: z
+    .array(text, { error: expected("a list of domains") })
+    .prefault([])
+    .describe("DNS suffixes of virtual-hosted-style buckets"),
+  region: z
+    .union([z.string(), z.array(z.string())], { error: expected("a region or a list of regions") })
+    .prefault("*")
+    .describe("Regions accepted in the credential scope; `*` accepts any"),
+  max_header_bytes: size.prefault("32KiB").describe("Longest request head"),
+  header_timeout: duration.prefault("10s").describe("Time for a request head to arrive"),
+  idle_timeout: duration.prefault("120s").describe("Keep-alive of an idle connection"),
+  body_idle_timeout: duration.prefault("60s").describe("Time without a body byte before abort"),
+  max_connections: count(1, 1_000_000).prefault(4096).describe("Open client connections"),
+  max_in_flight: count(1, 1_000_000)
+    .prefault(1024)
+    .describe("Requests at a time; more are answered 503 SlowDown"),
+});
+
+const state = group({
+  driver: oneOf(["memory", "file", "etcd"]).prefault("memory").describe("Where placement is kept"),
+  file: group({
+    path: path.prefault("/var/lib/headgate/state.json").describe("File of driver `file`"),
+  }).prefault({}),
+  etcd: group({
+    endpoints: z
+      .array(text.transform(reading(readEndpoint)), { error: expected("a list of URLs") })
+      .min(1, "State store needs at least one endpoint")
+      .prefault(["http://127.0.0.1:2379"])
+      .describe("URLs of the etcd members"),
+    prefix: text
+      .refine((prefix) => /^\/(?:[^/]+\/)+$/.test(prefix), "Prefix needs the form /name/…/")
+      .prefault("/headgate/v1/")
+      .describe("Prefix of every key"),
+    username: text.optional().describe("etcd user"),
+    password: secret.optional().describe("Password of the etcd user"),
+    password_file: path.optional().describe("File holding it"),
+    tls: group({
+      ca_file: path.optional().describe("PEM file of the CA that signed etcd"),
+      cert_file: path.optional().describe("PEM file of the client certificate"),
+      key_file: path.optional().describe("PEM file of its key"),
+    }).prefault({}),
+    dial_timeout: duration.prefault("3s").describe("Time to connect to etcd"),
+  }).prefault({}),
+  snapshot_file: path
+    .prefault("")
+    .describe("Last good state, used when etcd is away at start; empty: none"),
+});
+
+/** The configuration as written, before defaults; `z.output` is the same with every form read. */
+export const settings = group({
+  version: z
+    .literal(1, { error: expected("1") })
+    .prefault(1)
+    .describe("Version of this format"),
+  node_id: text.prefault("").describe("Name of this process; empty: the host name"),
+  listen: listen.prefault({}),
+  admin: group({
+    address: text
+      .transform(reading(readOptionalAddress))
+      .prefault("127.0.0.1:9001")
+      .describe("host:port of the admin API, metrics and probes; empty: off"),
+    auth: group({
+      mode: oneOf(["token", "none"])
+        .optional()
+        .describe("`none` only on loopback; unset: `token` if there is a token file"),
+      token_file: path.optional().describe("File holding the bearer token"),
+    }).prefault({}),
+  }).prefault({}),
+  shutdown: group({
+    delay: duration.prefault("5s").describe("Not ready but still serving, after SIGTERM"),
+    drain_timeout: duration.prefault("300s").describe("Then wait for requests in flight"),
+  }).prefault({}),
+  auth: group({
+    clock_skew: duration.prefault("15m").describe("Largest difference of request time and clock"),
+    presign_max_age: duration.prefault("168h").describe("Longest life of a presigned URL"),
+    credentials: z
+      .array(
+        group({
+          source: oneOf(["file"]).describe("Where client keys come from"),
+          file: path.describe("Credentials file"),
+        }),
+        { error: expected("a list") },
+      )
+      .prefault([]),
+  }).prefault({}),
+  clusters: z.array(cluster, { error: expected("a list of clusters") }).prefault([]),
+  upstream: group({
+    connect_timeout: duration.prefault("3s").describe("Time to connect to an endpoint"),
+    response_header_timeout: duration.prefault("30s").describe("Time for a response head"),
+    body_idle_timeout: duration.prefault("60s").describe("Time without a response body byte"),
+    max_sockets_per_endpoint: count(1, 65_535).prefault(128).describe("Connections to an endpoint"),
+    keepalive: duration.prefault("30s").describe("Idle time before a connection is closed"),
+    retries: group({
+      max_attempts: count(1, 10).prefault(2).describe("Attempts of a request without side effect"),
+    }).prefault({}),
+  }).prefault({}),
+  policy: group({
+    bundle: path.prefault("").describe("Bundle file or directory; empty: the built-in one"),
+    memo: group({
+      max_entries: count(0, 10_000_000).prefault(10_000).describe("Remembered decisions; 0: none"),
+    }).prefault({}),
+  }).prefault({}),
+  classes: textMap.prefault({}).describe("Initial storage class pins, `CLASS: cluster`"),
+  keys: group({
+    handle_key_file: path
+      .optional()
+      .describe("32-byte key of upload handles, 64 hex digits; unset: kept in the state store"),
+  }).prefault({}),
+  member: group({
+    lease_ttl: duration.prefault("30s").describe("Life of this process's lease"),
+    fence_after: durationText
+      .transform(reading(readFence))
+      .prefault("10m")
+      .describe("Time without the state store after which mutations are refused, or `never`"),
+    mode: oneOf(["full", "observer"])
+      .prefault("full")
+      .describe("`observer` never mutates what several clusters may hold"),
+  }).prefault({}),
+  state: state.prefault({}),
+  access_log: group({
+    format: oneOf(["json", "off"]).prefault("json").describe("One JSON line a request, or none"),
+    path: path.prefault("-").describe("File, or `-`: standard output"),
+  }).prefault({}),
+  log: group({
+    level: oneOf(["debug", "info", "warn", "error"]).prefault("info").describe("Least level shown"),
+  }).prefault({}),
+});
+
+/** Settings after zod, in the file's own spelling. */
+export type Settings = z.output<typeof settings>;
+
+/** The JSON Schema (draft 2020-12) of a configuration file. */
+export function settingsJsonSchema(): object {
+  return z.toJSONSchema(settings, { io: "input", unrepresentable: "any" });
+}

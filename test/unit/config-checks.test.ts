@@ -1,0 +1,222 @@
+import t from "tap";
+import { faultText } from "../../proxy/config/source-file.ts";
+import { readDuration, readListenAddress, readSize } from "../../proxy/config/values.ts";
+import { configOf, faultsOf, load } from "../support/config-load.ts";
+
+const secretText = "s3cr3t-must-not-show";
+
+t.test("durations, sizes and addresses", async (t) => {
+  t.strictSame(readDuration("250ms"), { kind: "value", value: 250 });
+  t.strictSame(readDuration("168h"), { kind: "value", value: 604_800_000 });
+  t.equal(readDuration("1.5s").kind, "wrong");
+  t.equal(readDuration("600h").kind, "wrong", "timers hold 31 bits");
+  t.strictSame(readSize("5MiB"), { kind: "value", value: 5_242_880 });
+  t.strictSame(readSize(12), { kind: "value", value: 12 });
+  t.equal(readSize("5MB").kind, "wrong");
+  t.equal(readSize(-1).kind, "wrong");
+  t.strictSame(readListenAddress("[::1]:0"), { kind: "value", value: { host: "::1", port: 0 } });
+  t.equal(readListenAddress("127.0.0.1:70000").kind, "wrong");
+});
+
+t.test("secrets come directly or from a file, never both", async (t) => {
+  const file = (keys: string) =>
+    `clusters: [{id: a, endpoints: [http://h:1], credentials: {${keys}}}]`;
+  const { config } = configOf(
+    load({
+      "headgate.yaml": file("access_key_id: AK, secret_access_key_file: a.sk"),
+      "a.sk": `${secretText}\n`,
+    }),
+  );
+  t.strictSame(config.clusters[0]?.credentials, {
+    accessKeyId: "AK",
+    secretAccessKey: secretText,
+  });
+  const faults = (keys: string) =>
+    faultsOf(load({ "headgate.yaml": file(keys), "a.sk": secretText, empty: "\n" }));
+  t.match(
+    faults("access_key_id: AK, secret_access_key: x, secret_access_key_file: a.sk")[0],
+    "Both secret_access_key and secret_access_key_file are set, keep one",
+  );
+  t.match(faults("access_key_id: AK")[0], "Needs both access_key_id and secret_access_key");
+  t.match(faults("access_key_id: AK, secret_access_key_file: no")[0], "it does not exist");
+  t.match(faults("access_key_id: AK, secret_access_key_file: empty")[0], "is empty");
+});
+
+t.test("no secret is shown", async (t) => {
+  const loaded = load({
+    "headgate.yaml": `clusters: [{id: a, endpoints: [http://h:1], credentials: {access_key_id: AK, secret_access_key: ${secretText}}}]`,
+  });
+  const { shown } = configOf(loaded);
+  t.notMatch(JSON.stringify(shown), secretText);
+  t.match(
+    shown.find((setting) => setting.name === "clusters[0].credentials.secret_access_key")?.value,
+    /^sha256:[0-9a-f]{8}$/,
+  );
+  const wrong = load({ "headgate.yaml": `state: {etcd: {password: [${secretText}]}}` });
+  t.equal(faultsOf(wrong).length, 1);
+  t.notMatch(faultsOf(wrong).join(), secretText);
+});
+
+t.test("an admin listener that others reach needs a token", async (t) => {
+  t.strictSame(faultsOf(load({ "headgate.yaml": "admin: {address: 0.0.0.0:9001}" })), [
+    'headgate.yaml:1:18: admin.address: Address "0.0.0.0" is reachable from other machines, needs admin.auth.token_file',
+  ]);
+  t.strictSame(
+    faultsOf(
+      load({
+        "headgate.yaml": "admin: {address: 0.0.0.0:9001, auth: {mode: none, token_file: t}}",
+        t: "x",
+      }),
+    ).length,
+    1,
+  );
+  const withToken = (token: string) =>
+    load({ "headgate.yaml": "admin: {address: 0.0.0.0:9001, auth: {token_file: t}}", t: token });
+  t.equal(configOf(withToken("0123456789abcdef\n")).config.admin?.token, "0123456789abcdef");
+  t.match(faultsOf(withToken("short"))[0], "Token is shorter than 16 characters");
+  t.match(
+    faultsOf(load({ "headgate.yaml": "admin: {auth: {mode: token}}" }))[0],
+    "Mode token needs admin.auth.token_file",
+  );
+  t.equal(configOf(load({ "headgate.yaml": "admin: {address: ''}" })).config.admin, null);
+});
+
+t.test("the demo pair stays on loopback", async (t) => {
+  const files = {
+    "headgate.yaml":
+      "listen: {address: 0.0.0.0:9000}\nauth: {credentials: [{source: file, file: c.yaml}]}",
+    "c.yaml": "users: [{uid: u, keys: [{access_key: headgate-demo, secret_key: other}]}]",
+  };
+  t.match(faultsOf(load(files))[0], /^headgate\.yaml:1:19: listen\.address: The demo key pair/);
+  t.match(
+    faultsOf(load({ "headgate.yaml": "listen: {address: 0.0.0.0:1}" }, { embedded: true }))[0],
+    "The demo key pair",
+  );
+  t.equal(load({}, { embedded: true }).kind, "config");
+});
+
+t.test("a credentials file gives keys with their grants", async (t) => {
+  const files = {
+    "headgate.yaml": "auth: {credentials: [{source: file, file: c.yaml}]}",
+    "k/a.sk": "from-file\n",
+    "c.yaml": [
+      "users:",
+      "  - uid: alice",
+      "    display_name: Alice",
+      "    tenant: acme",
+      "    keys:",
+      "      - {access_key: AK1, secret_key_file: k/a.sk}",
+      "      - {access_key: AK2, secret_key: s, status: suspended}",
+      "    groups: [readers]",
+      "    grants: [{buckets: ['a-*'], allow: [write]}]",
+      "groups: [{name: readers, grants: [{buckets: ['*'], keys: ['x/*'], allow: [read, list]}]}]",
+    ].join("\n"),
+  };
+  const { config, warnings } = configOf(load(files));
+  t.strictSame(config.auth.credentials.length, 1, "suspended keys are left out");
+  t.strictSame(config.auth.credentials[0], {
+    accessKeyId: "AK1",
+    secretAccessKey: "from-file",
+    principal: {
+      accessKey: "AK1",
+      account: "alice",
+      displayName: "Alice",
+      tenant: "acme",
+      groups: ["readers"],
+      grants: [
+        { buckets: ["a-*"], keys: ["*"], allow: ["write"] },
+        { buckets: ["*"], keys: ["x/*"], allow: ["read", "list"] },
+      ],
+      scheme: "header",
+    },
+  });
+  t.notOk(warnings.some((warning) => warning.message.includes("no grants")));
+});
+
+t.test("faults of a credentials file stand in that file", async (t) => {
+  const files = {
+    "headgate.yaml": "auth: {credentials: [{source: file, file: c.yaml}]}",
+    "c.yaml": [
+      "users:",
+      "  - uid: a",
+      `    keys: [{access_key: AK, secret_key: ${secretText}}, {access_key: AK, secret_key: s}, {access_key: 'a/b', secret_key: s}, {access_key: C}]`,
+      "    groups: [none]",
+    ].join("\n"),
+  };
+  const place = (text: string) => text.replace(`${process.cwd()}/`, "");
+  t.strictSame(faultsOf(load(files)).map(place), [
+    'c.yaml:4:14: users[0].groups[0]: Group "none" is not under groups',
+    'c.yaml:3:81: users[0].keys[1].access_key: Access key "AK" is given twice',
+    "c.yaml:3:116: users[0].keys[2].access_key: Access key has characters that S3 does not allow",
+    "c.yaml:3:138: users[0].keys[3]: Key needs secret_key or secret_key_file",
+  ]);
+  const unknown = {
+    ...files,
+    "c.yaml": "users: [{uid: a, keys: [], grants: [{buckets: [b], allow: [raed, Fly]}]}]\nuser: 1",
+  };
+  t.strictSame(faultsOf(load(unknown)).map(place), [
+    'c.yaml:1:60: users[0].grants[0].allow[0]: Unknown operation or class "raed", nearest is "read"',
+    'c.yaml:1:66: users[0].grants[0].allow[1]: Unknown operation or class "Fly", nearest is one of read, write, list, delete, admin',
+    'c.yaml:2:1: user: Unknown key, nearest is "users"',
+  ]);
+  const bare = { ...files, "c.yaml": "users: [{uid: a, keys: [{access_key: AK, secret_key: s}]}]" };
+  t.ok(
+    configOf(load(bare))
+      .warnings.map((warning) => place(faultText(warning)))
+      .includes('c.yaml:1:15: users[0].uid: User "a" has no grants, so policy denies everything'),
+  );
+});
+
+t.test("settings that contradict each other", async (t) => {
+  const first = (text: string, files: Record<string, string> = {}) =>
+    faultsOf(load({ "headgate.yaml": text, ...files })).join("\n");
+  t.match(
+    first("clusters: [{id: a, endpoints: [http://h:1]}, {id: a, endpoints: [http://h:2]}]"),
+    'Cluster "a" is given twice',
+  );
+  t.match(
+    first("clusters: [{id: a}]"),
+    "headgate.yaml:1:12: clusters[0].endpoints: Expected a list of URLs, got nothing",
+  );
+  t.match(first("member: {lease_ttl: 1500ms}"), "Lease needs whole seconds, 2s or more");
+  t.match(first("member: {lease_ttl: 30s, fence_after: 10s}"), "Fence comes before the lease ends");
+  t.match(first("member: {fence_after: often}"), 'Duration "often" is not readable');
+  t.match(first("state: {driver: etcd, etcd: {username: u}}"), "Needs both username and password");
+  t.match(first("state: {driver: etcd, etcd: {prefix: headgate}}"), "Prefix needs the form");
+  t.match(first("classes: {glacier: a}"), "Storage class needs");
+  t.match(first("classes: {GLACIER: A_}"), '"A_" is not a cluster id');
+  t.match(first("keys: {handle_key_file: k}", { k: "abc" }), "File needs 64 hex digits");
+  t.match(first("listen: {address: 127.0.0.1:9001}"), "Address is that of listen.address");
+  t.equal(
+    configOf(
+      load({
+        "headgate.yaml": "member: {fence_after: never}\nkeys: {handle_key_file: k}",
+        k: "ab".repeat(32),
+      }),
+    ).config.handleKey?.length,
+    32,
+  );
+});
+
+t.test("etcd settings", async (t) => {
+  const { config } = configOf(
+    load({
+      "headgate.yaml":
+        "state: {driver: etcd, etcd: {endpoints: ['https://e1:2379', 'https://e2:2379'], username: u, password_file: p, tls: {ca_file: ca}}, snapshot_file: snap.json}",
+      p: "pw\n",
+      ca: "PEM",
+    }),
+  );
+  t.strictSame(config.state, {
+    driver: "etcd",
+    endpoints: ["https://e1:2379", "https://e2:2379"],
+    prefix: "/headgate/v1/",
+    username: "u",
+    password: "pw",
+    caPem: "PEM",
+    certPem: null,
+    keyPem: null,
+    dialTimeoutMs: 3000,
+  });
+  t.equal(config.snapshotFile, `${process.cwd()}/snap.json`, "relative to the file");
+});
