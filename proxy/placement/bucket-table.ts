@@ -153,7 +153,7 @@ export class RecordInterner {
   }
 
   /** An equal record whose parts are those of earlier records where equal. */
-  intern(record: BucketRecord): BucketRecord {
+  record(record: BucketRecord): BucketRecord {
     return {
       ...record,
       route: this.#routes.one(record.route),
