@@ -1,0 +1,30 @@
+// Request times as SigV4 writes them and as HTTP does, read without the host's clock or time zone
+// (ISO 8601 basic; RFC 9110 §5.6.7 IMF-fixdate). A date that does not exist is not read.
+
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** `20261129T235959Z` in milliseconds since the epoch, `null` when it is not such a date. */
+export function parseAmzDate(text: string): number | null {
+  const match = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(text);
+  if (match === null) return null;
+  return epochMs(match.slice(1).map(Number));
+}
+
+/** `Sun, 29 Nov 2026 23:59:59 GMT`, or the basic form that some clients put into Date. */
+export function parseHttpDate(text: string): number | null {
+  const match = /^[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/.exec(
+    text,
+  );
+  if (match === null) return parseAmzDate(text);
+  const [, day, month = "", year, ...time] = match;
+  return epochMs([Number(year), months.indexOf(month) + 1, Number(day), ...time.map(Number)]);
+}
+
+function epochMs(parts: readonly number[]): number | null {
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts;
+  if (year < 1970 || month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59)
+    return null;
+  const ms = Date.UTC(year, month - 1, day, hour, minute, second);
+  // Date.UTC rolls over: 30 February becomes March.
+  return new Date(ms).getUTCDate() === day ? ms : null;
+}

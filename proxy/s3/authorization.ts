@@ -1,0 +1,225 @@
+// Which kind of credentials a request brings, and its parsed Signature Version 4 fields. Nothing is
+// verified here. Order (s3-protocol.md 2.1): SigV4 in the header or in the query, never both; SigV4A and
+// SigV2 are named and refused, never taken for anonymous; a foreign scheme beside a presigned URL is
+// ignored, alone it is refused; nothing at all is anonymous. Query names in the AWS spelling only.
+
+import { parseAmzDate, parseHttpDate } from "./amz-date.ts";
+import { S3Error, type S3ErrorCode } from "./errors.ts";
+import { fieldValue } from "./headers.ts";
+import { type AccessKeyId, parseAccessKeyId } from "./names.ts";
+import { queryValue } from "./query.ts";
+import type { RequestHead } from "./request-head.ts";
+import { algorithm, formatAmzDate } from "./sigv4.ts";
+
+export interface SignatureFields {
+  readonly accessKeyId: AccessKeyId;
+  /** Day of the credential scope, equal to the day of `amzDate`: `20261129`. */
+  readonly date: string;
+  /** Region of the credential scope, may be empty. */
+  readonly region: string;
+  /** `20261129T235959Z`, from x-amz-date, else Date, else X-Amz-Date in the query. */
+  readonly amzDate: string;
+  /** The same in milliseconds since the epoch. */
+  readonly signedAtMs: number;
+  /** Lower-case, in the order given, none twice. */
+  readonly signedHeaders: readonly string[];
+  /** 64 lower-case hex digits. */
+  readonly signature: string;
+  readonly sessionToken: string | null;
+}
+
+export type HeaderAuthorization = { readonly kind: "header" } & SignatureFields;
+export type PresignedAuthorization = {
+  readonly kind: "presigned";
+  /** 1…604800, counted from `signedAtMs`. */
+  readonly expiresSeconds: number;
+} & SignatureFields;
+/** A request that claims an identity by a signature. */
+export type SignedAuthorization = HeaderAuthorization | PresignedAuthorization;
+export type Authorization = SignedAuthorization | { readonly kind: "anonymous" };
+
+interface Refusal {
+  readonly kind: "error";
+  readonly error: S3Error;
+}
+
+export type AuthorizationResult = Authorization | Refusal;
+
+const maxExpiresSeconds = 604_800;
+const headerCode = "AuthorizationHeaderMalformed";
+const queryCode = "AuthorizationQueryParametersError";
+const useV4 = `Use signature version 4 (${algorithm})`;
+
+/** Reads what a request brings to prove who sends it. */
+export function readAuthorization(head: RequestHead): AuthorizationResult {
+  const value = fieldValue(head.headers, "authorization");
+  const inHeader = value === null ? "none" : schemeOf(value);
+  const inQuery = queryScheme(head);
+  if (inQuery === "both" || (inQuery !== "none" && inHeader !== "none" && inHeader !== "foreign")) {
+    return refusal("InvalidArgument", "Only one authentication mechanism is allowed");
+  }
+  if (inQuery === "v4") return readPresigned(head);
+  if (inQuery === "v2") return refusal("InvalidRequest", useV4);
+  switch (inHeader) {
+    case "v4":
+      return readHeader(head, value ?? "");
+    case "v4a":
+      return refusal("NotImplemented", "Signature version 4A is not implemented");
+    case "v2":
+      return refusal("InvalidRequest", useV4);
+    case "foreign":
+      return refusal("AccessDenied", `The authorization scheme is not supported. ${useV4}`);
+    case "none":
+      return { kind: "anonymous" };
+  }
+}
+
+function queryScheme(head: RequestHead): "v4" | "v2" | "both" | "none" {
+  const names = head.query.map(([name]) => name);
+  const v4 = names.includes("X-Amz-Algorithm") || names.includes("X-Amz-Signature");
+  const v2 = names.includes("AWSAccessKeyId") || names.includes("Signature");
+  if (v4 && v2) return "both";
+  if (v4) return "v4";
+  return v2 ? "v2" : "none";
+}
+
+type Scheme = "v4" | "v4a" | "v2" | "foreign" | "none";
+
+function schemeOf(value: string): Scheme {
+  const word = value.trimStart().split(/[ \t,]/, 1)[0] ?? "";
+  if (word === algorithm) return "v4";
+  if (word.startsWith("AWS4-ECDSA-P256-SHA256")) return "v4a";
+  return word === "AWS" ? "v2" : "foreign";
+}
+
+function readHeader(head: RequestHead, value: string): HeaderAuthorization | Refusal {
+  const parts = authorizationParts(value.trimStart().slice(algorithm.length));
+  if (parts === null) {
+    const message =
+      "The authorization header needs Credential, SignedHeaders and Signature, each once";
+    return refusal(headerCode, message);
+  }
+  const sent = fieldValue(head.headers, "x-amz-date");
+  const signedAtMs =
+    sent === null
+      ? parseHttpDate(fieldValue(head.headers, "date") ?? "")
+      : parseAmzDate(sent.trim());
+  if (signedAtMs === null) {
+    return refusal("AccessDenied", "The request needs a valid x-amz-date or Date header");
+  }
+  const fields = signatureFields(
+    { ...parts, amzDate: formatAmzDate(signedAtMs), signedAtMs },
+    fieldValue(head.headers, "x-amz-security-token"),
+  );
+  if (typeof fields === "string") return refusal(headerCode, fields);
+  return { kind: "header", ...fields };
+}
+
+function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
+  const parameter = (name: string): string => queryValue(head.query, `X-Amz-${name}`) ?? "";
+  const named = parameter("Algorithm");
+  if (named.startsWith("AWS4-ECDSA-P256-SHA256")) {
+    return refusal("NotImplemented", "Signature version 4A is not implemented");
+  }
+  if (named !== algorithm) return refusal(queryCode, `X-Amz-Algorithm must be "${algorithm}"`);
+  const amzDate = parameter("Date");
+  const signedAtMs = parseAmzDate(amzDate);
+  if (signedAtMs === null) return refusal(queryCode, "X-Amz-Date must look like 20261129T235959Z");
+  const token = queryValue(head.query, "X-Amz-Security-Token");
+  const fields = signatureFields(
+    {
+      credential: parameter("Credential"),
+      signedHeaders: parameter("SignedHeaders"),
+      signature: parameter("Signature"),
+      amzDate,
+      signedAtMs,
+    },
+    // A token never holds a blank: one that was read from a raw `+` is a plus.
+    token?.replaceAll(" ", "+") ?? fieldValue(head.headers, "x-amz-security-token"),
+  );
+  if (typeof fields === "string") return refusal(queryCode, fields);
+  const expires = parameter("Expires");
+  if (!/^-?\d{1,15}$/.test(expires)) {
+    return refusal(queryCode, "X-Amz-Expires must be a number of seconds");
+  }
+  const expiresSeconds = Number(expires);
+  if (expiresSeconds < 1 || expiresSeconds > maxExpiresSeconds) {
+    return refusal("AccessDenied", `X-Amz-Expires must be between 1 and ${maxExpiresSeconds}`);
+  }
+  return { kind: "presigned", expiresSeconds, ...fields };
+}
+
+interface RawFields {
+  readonly credential: string;
+  readonly signedHeaders: string;
+  readonly signature: string;
+}
+
+/** The three parts in any order, with or without a blank after the commas; `null` unless each is once. */
+function authorizationParts(text: string): RawFields | null {
+  const found = new Map<string, string>();
+  for (const piece of text.split(",")) {
+    const part = piece.trim();
+    const at = part.indexOf("=");
+    const name = part.slice(0, at);
+    if (at < 1 || found.has(name)) return null;
+    found.set(name, part.slice(at + 1));
+  }
+  const credential = found.get("Credential");
+  const signedHeaders = found.get("SignedHeaders");
+  const signature = found.get("Signature");
+  if (credential === undefined || signedHeaders === undefined || signature === undefined)
+    return null;
+  return found.size === 3 ? { credential, signedHeaders, signature } : null;
+}
+
+/** The parsed fields, or what is wrong with them. */
+function signatureFields(
+  raw: RawFields & { readonly amzDate: string; readonly signedAtMs: number },
+  sessionToken: string | null,
+): SignatureFields | string {
+  const scope = credentialScope(raw.credential);
+  if (scope === null) return "The credential must be <key id>/<yyyymmdd>/<region>/s3/aws4_request";
+  if (scope.service !== "s3") return 'The service in the credential must be "s3"';
+  if (scope.date !== raw.amzDate.slice(0, 8)) {
+    return "The date in the credential is not the date of the request";
+  }
+  const signedHeaders = raw.signedHeaders.split(";");
+  const wellFormed = signedHeaders.every((name) => /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name));
+  if (!wellFormed || new Set(signedHeaders).size !== signedHeaders.length) {
+    return "SignedHeaders must be lower-case header names with semicolons between them, each once";
+  }
+  if (!/^[0-9a-f]{64}$/.test(raw.signature))
+    return "The signature must be 64 lower-case hex digits";
+  return {
+    accessKeyId: scope.accessKeyId,
+    date: scope.date,
+    region: scope.region,
+    amzDate: raw.amzDate,
+    signedAtMs: raw.signedAtMs,
+    signedHeaders,
+    signature: raw.signature,
+    sessionToken,
+  };
+}
+
+interface CredentialScope {
+  readonly accessKeyId: AccessKeyId;
+  readonly date: string;
+  readonly region: string;
+  readonly service: string;
+}
+
+/** Reads from the right, because a key id may hold a slash. */
+function credentialScope(text: string): CredentialScope | null {
+  const match = /^(.+)\/(\d{8})\/([A-Za-z0-9._-]{0,64})\/([A-Za-z0-9._-]+)\/aws4_request$/.exec(
+    text,
+  );
+  const [, keyText = "", date = "", region = "", service = ""] = match ?? [];
+  const accessKeyId = match === null ? null : parseAccessKeyId(keyText);
+  return accessKeyId === null ? null : { accessKeyId, date, region, service };
+}
+
+function refusal(code: S3ErrorCode, message: string): Refusal {
+  return { kind: "error", error: new S3Error(code, { message }) };
+}

@@ -1,0 +1,127 @@
+// Which header fields and query parameters go on to the next hop, in both directions
+// (s3-protocol.md 2.6; RFC 9110 §7.6.1). What authenticates a client ends here; what belongs to the
+// object travels to the byte. An upstream never sees a field that was not covered by our checks under
+// a spelling that it would read as one that is.
+
+import { fieldTokens, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import type { RequestHead } from "./request-head.ts";
+import { bucketReadParameters, objectParameters, objectReadParameters } from "./subresource.ts";
+
+const hopByHop: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authentication-info",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Consumed here, or set anew by the signer and the connection to the upstream. */
+const endsHere: ReadonlySet<string> = new Set([
+  "authorization",
+  "content-length",
+  "cookie",
+  "date",
+  "expect",
+  "forwarded",
+  "host",
+  "via",
+  "x-amz-content-sha256",
+  "x-amz-date",
+  "x-amz-decoded-content-length",
+  "x-amz-security-token",
+  "x-amz-te",
+  "x-amz-trailer",
+  "x-real-ip",
+]);
+
+/** Fields of an upstream's answer that are about the upstream. */
+const aboutUpstream: ReadonlySet<string> = new Set([
+  "alt-svc",
+  "date",
+  "location",
+  "server",
+  "set-cookie",
+  "strict-transport-security",
+  "via",
+  "x-amz-id-2",
+  "x-amz-request-id",
+]);
+
+const upstreamParameters: ReadonlySet<string> = new Set([
+  ...bucketReadParameters,
+  ...objectParameters,
+  ...objectReadParameters,
+  "location",
+  "uploads",
+  "x-id",
+]);
+
+/**
+ * The client's fields that travel upstream, one line a name in order of first arrival, repeated ones
+ * joined (RGW hashes only one line of a repeated field). Content-Encoding loses its `aws-chunked`.
+ */
+export function requestHeadersUpstream(head: Pick<RequestHead, "headers">): HeaderList {
+  const nominated = fieldTokens(head.headers, "connection");
+  const joined = new Map<string, string>();
+  for (const [name, value] of head.headers) {
+    if (!travelsUpstream(name) || nominated.includes(name)) continue;
+    const before = joined.get(name);
+    joined.set(name, before === undefined ? value : `${before},${value}`);
+  }
+  const fields: HeaderField[] = [];
+  for (const [name, value] of joined) {
+    const text = name === "content-encoding" ? withoutAwsChunked(value) : value;
+    if (text !== null) fields.push([name, text]);
+  }
+  return fields;
+}
+
+function travelsUpstream(name: string): boolean {
+  if (hopByHop.has(name) || endsHere.has(name)) return false;
+  if (name.startsWith("x-forwarded-") || name.startsWith("amz-sdk-")) return false;
+  // RGW reads `_` as `-`: an unsigned x_amz_copy_source would arrive as x-amz-copy-source. And its
+  // own gateways steer each other with rgwx-.
+  return !name.includes("_") && !name.startsWith("rgwx-");
+}
+
+function withoutAwsChunked(value: string): string | null {
+  const tokens = value.split(",");
+  const kept = tokens.filter((token) => token.trim().toLowerCase() !== "aws-chunked");
+  if (kept.length === tokens.length) return value;
+  const text = kept.join(",").trim();
+  return text === "" ? null : text;
+}
+
+/** Presign names, which end here, and what SDKs presign about a body they do not have yet. */
+const authorizationParameter =
+  /^x-amz-(?:algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|checksum-.*|sdk-checksum-algorithm)$/;
+
+/**
+ * The parameters that travel upstream: those with a meaning we know, and `x-amz-*` that SDKs move from
+ * headers into a presigned query. Everything about authorization goes, and so do unknown names, which
+ * could steer an upstream (`rgwx-uid` does with a system user's credentials).
+ */
+export function upstreamQuery(query: QueryList): QueryList {
+  return query.filter(([name]) => {
+    if (upstreamParameters.has(name)) return true;
+    const lower = name.toLowerCase();
+    return lower.startsWith("x-amz-") && !authorizationParameter.test(lower);
+  });
+}
+
+/** The fields of an upstream's answer that a client gets, in order. Lengths and ETag quotes as sent. */
+export function responseHeadersToClient(headers: HeaderList): HeaderList {
+  const nominated = fieldTokens(headers, "connection");
+  return headers.filter(
+    ([name]) =>
+      !hopByHop.has(name) &&
+      !aboutUpstream.has(name) &&
+      !nominated.includes(name) &&
+      !name.startsWith("rgwx-"),
+  );
+}

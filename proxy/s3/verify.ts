@@ -1,0 +1,290 @@
+// Whether a request carries a right Signature Version 4. What is legal is checked first (scope, time,
+// signed headers), then the signature over each way in which honest clients and hops write the same
+// request; all of those mean the same request but for `+` in a query, whose reading is reported.
+// Comparison takes constant time and an unknown key costs as much as a wrong signature
+// (s3-protocol.md 2.3). Messages and details never hold a secret, a token or a customer key.
+
+import { Buffer } from "node:buffer";
+import { timingSafeEqual } from "node:crypto";
+
+import type { SignedAuthorization } from "./authorization.ts";
+import { S3Error } from "./errors.ts";
+import { fieldValue, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import { decodeOnce, encodePath } from "./percent.ts";
+import { encodeQuery, parseQuery } from "./query.ts";
+import type { RequestHead } from "./request-head.ts";
+import {
+  type CanonicalParts,
+  canonicalRequest,
+  canonicalValue,
+  formatAmzDate,
+  type SigningCredentials,
+  type SigningKeys,
+  signatureOf,
+  stringToSign,
+  unsignedPayload,
+} from "./sigv4.ts";
+
+export interface VerifyRequest {
+  readonly head: RequestHead;
+  readonly authorization: SignedAuthorization;
+  /** Those of the named key id, `null` when the id is not known. */
+  readonly credentials: SigningCredentials | null;
+  readonly nowMs: number;
+  /** Regions a scope may name, the first being ours; empty: any. */
+  readonly regions: readonly string[];
+  readonly keys: SigningKeys;
+}
+
+export type VerifyResult =
+  | {
+      readonly kind: "verified";
+      /** The query under the reading of `+` that was signed. Use it in place of `head.query`. */
+      readonly query: QueryList;
+      /** Which spelling of the path was signed; `raw` is worth a log line. */
+      readonly path: "canonical" | "raw";
+    }
+  | { readonly kind: "error"; readonly error: S3Error };
+
+const maxSkewMs = 15 * 60 * 1000;
+/** Each candidate costs a hash and an HMAC, which a caller without a right key can make us spend. */
+const maxCandidates = 12;
+
+/** Stands in for an unknown key, so that the answer takes as long. It opens nothing. */
+const nobody: SigningCredentials = {
+  accessKeyId: "-",
+  secretAccessKey: "0000000000000000000000000000000000000000",
+  sessionToken: null,
+};
+
+/** Verifies the signature of a request against the credentials that its key id stands for. */
+export function verifySignature(request: VerifyRequest): VerifyResult {
+  const { authorization, credentials, head } = request;
+  const illegal =
+    scopeError(request) ?? timeError(authorization, request.nowMs) ?? coverError(request);
+  if (illegal !== null) return { kind: "error", error: illegal };
+  const missing = authorization.signedHeaders.find(
+    (name) => fieldValue(head.headers, name) === null,
+  );
+  const match = matchingCandidate(request, credentials ?? nobody);
+  if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
+  if (missing !== undefined) {
+    const message = `The signature names header "${missing}", which is not in the request`;
+    return { kind: "error", error: new S3Error("SignatureDoesNotMatch", { message }) };
+  }
+  if (match.kind === "none") return { kind: "error", error: mismatch(match.first, authorization) };
+  const token = tokenError(authorization.sessionToken, credentials.sessionToken);
+  if (token !== null) return { kind: "error", error: token };
+  return { kind: "verified", query: match.query, path: match.path };
+}
+
+function scopeError(request: VerifyRequest): S3Error | null {
+  const { regions, authorization } = request;
+  const [ours] = regions;
+  if (ours === undefined || regions.includes(authorization.region)) return null;
+  // SDKs read Region from the document and repeat the request with it.
+  const message = `The region "${authorization.region}" is wrong, needs "${ours}"`;
+  const code =
+    authorization.kind === "header"
+      ? "AuthorizationHeaderMalformed"
+      : "AuthorizationQueryParametersError";
+  return new S3Error(code, { message, details: { Region: ours } });
+}
+
+function timeError(authorization: SignedAuthorization, nowMs: number): S3Error | null {
+  const { signedAtMs } = authorization;
+  if (authorization.kind === "header") {
+    if (Math.abs(nowMs - signedAtMs) <= maxSkewMs) return null;
+    return new S3Error("RequestTimeTooSkewed", {
+      details: {
+        RequestTime: authorization.amzDate,
+        ServerTime: `${new Date(nowMs).toISOString().slice(0, 19)}Z`,
+        MaxAllowedSkewMilliseconds: String(maxSkewMs),
+      },
+    });
+  }
+  if (signedAtMs - nowMs > maxSkewMs) {
+    return new S3Error("AccessDenied", { message: "The request is not valid yet" });
+  }
+  const endsAtMs = signedAtMs + authorization.expiresSeconds * 1000;
+  if (nowMs <= endsAtMs) return null;
+  const details = { Expires: formatAmzDate(endsAtMs), ServerTime: formatAmzDate(nowMs) };
+  return new S3Error("AccessDenied", { message: "Request has expired", details });
+}
+
+/** A holder of a presigned PUT must not be able to add x-amz-copy-source, x-amz-acl or the like. */
+function coverError(request: VerifyRequest): S3Error | null {
+  const signed = new Set(request.authorization.signedHeaders);
+  const bare = new Set<string>();
+  for (const [name] of request.head.headers) {
+    if ((name === "host" || name.startsWith("x-amz-")) && !signed.has(name)) bare.add(name);
+  }
+  if (bare.size === 0) return null;
+  const names = [...bare].join(", ");
+  return new S3Error("AccessDenied", {
+    message: "There were headers present in the request which were not signed",
+    details: { HeadersNotSigned: names },
+  });
+}
+
+function tokenError(sent: string | null, issued: string | null): S3Error | null {
+  if (sent === issued) return null;
+  if (issued === null) {
+    return new S3Error("InvalidToken", { message: "The access key has no session token" });
+  }
+  const same =
+    sent !== null &&
+    Buffer.byteLength(sent) === Buffer.byteLength(issued) &&
+    timingSafeEqual(Buffer.from(sent), Buffer.from(issued));
+  return same ? null : new S3Error("InvalidToken");
+}
+
+// ---- candidates ----
+
+type Match =
+  | { readonly kind: "match"; readonly query: QueryList; readonly path: "canonical" | "raw" }
+  | { readonly kind: "none"; readonly first: string };
+
+interface Spellings {
+  readonly paths: readonly (readonly [text: string, kind: "canonical" | "raw"])[];
+  readonly queries: readonly (readonly [text: string, query: QueryList])[];
+  readonly fields: readonly HeaderList[];
+  readonly hashes: readonly string[];
+}
+
+function matchingCandidate(request: VerifyRequest, credentials: SigningCredentials): Match {
+  const { authorization, head } = request;
+  const { amzDate, date, region } = authorization;
+  const scope = `${date}/${region}/s3/aws4_request`;
+  const key = request.keys.key(credentials, date, region, "s3");
+  const expected = Buffer.from(authorization.signature, "latin1");
+  const signedHeaders = authorization.signedHeaders.join(";");
+  let first: string | null = null;
+  let tried = 0;
+  for (const { parts, query, path } of candidates(request)) {
+    if (tried === maxCandidates) break;
+    tried += 1;
+    const canonical = canonicalRequest({ method: head.method, signedHeaders, ...parts });
+    first ??= canonical;
+    const signature = signatureOf(key, stringToSign(amzDate, scope, canonical));
+    if (timingSafeEqual(Buffer.from(signature, "latin1"), expected)) {
+      return { kind: "match", query, path };
+    }
+  }
+  return { kind: "none", first: first ?? "" };
+}
+
+interface Candidate {
+  readonly parts: Omit<CanonicalParts, "method" | "signedHeaders">;
+  readonly query: QueryList;
+  readonly path: "canonical" | "raw";
+}
+
+/** Most likely first; the usual request has its right one in front. */
+function* candidates(request: VerifyRequest): Generator<Candidate> {
+  const { paths, queries, fields, hashes } = spellings(request);
+  for (const [path, kind] of paths) {
+    for (const [query, list] of queries) {
+      for (const payloadHash of hashes) {
+        for (const lines of fields) {
+          yield { parts: { path, query, fields: lines, payloadHash }, query: list, path: kind };
+        }
+      }
+    }
+  }
+}
+
+function spellings(request: VerifyRequest): Spellings {
+  const { authorization, head } = request;
+  const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
+  const paths: Spellings["paths"] =
+    path === head.rawPath
+      ? [[path, "canonical"]]
+      : [
+          [path, "canonical"],
+          [head.rawPath, "raw"],
+        ];
+  const sentHash = fieldValue(head.headers, "x-amz-content-sha256");
+  const presigned = authorization.kind === "presigned";
+  // A presigned upload with a pinned body may have been signed with either spelling.
+  const hashes =
+    presigned && sentHash !== null && sentHash !== unsignedPayload
+      ? [sentHash, unsignedPayload]
+      : [sentHash ?? unsignedPayload];
+  return {
+    paths,
+    queries: querySpellings(head, presigned),
+    fields: fieldSpellings(request),
+    hashes,
+  };
+}
+
+function querySpellings(head: RequestHead, presigned: boolean): Spellings["queries"] {
+  const readings = [head.query];
+  if (head.rawQuery.includes("+")) {
+    const plus = parseQuery(head.rawQuery, "plus");
+    if (plus !== null) readings.push(plus);
+  }
+  return readings.map((query) => {
+    // Only this one is left out, and only of a presigned query.
+    const signed = presigned ? query.filter(([name]) => name !== "X-Amz-Signature") : query;
+    return [encodeQuery(signed), query] as const;
+  });
+}
+
+function fieldSpellings(request: VerifyRequest): readonly HeaderList[] {
+  const { headers } = request.head;
+  const names = request.authorization.signedHeaders;
+  const sent: HeaderField[] = [];
+  let quoted = false;
+  for (const name of names) {
+    let joined: string | null = null;
+    for (const [candidate, value] of headers) {
+      if (candidate !== name) continue;
+      const text = canonicalValue(value);
+      if (!quoted && text !== value && /"[^"]*[ \t]{2}/.test(value)) quoted = true;
+      joined = joined === null ? text : `${joined},${text}`;
+    }
+    sent.push([name, joined ?? ""]);
+  }
+  const all: HeaderList[] = [sent];
+  if (quoted) {
+    // Older guidance keeps runs of blanks inside double quotes.
+    all.push(
+      sent.map(([name, text]) => [name, quotedValue(fieldValue(headers, name) ?? text)] as const),
+    );
+  }
+  for (const host of otherHosts(request.head.host)) {
+    all.push(sent.map((field) => (field[0] === "host" ? (["host", host] as const) : field)));
+  }
+  return all;
+}
+
+/** Outside quotes as always, inside them as sent. */
+function quotedValue(value: string): string {
+  const pieces = value.split(/("[^"]*")/);
+  return pieces
+    .map((piece, at) => (at % 2 === 1 ? piece : piece.replace(/[ \t]+/g, " ")))
+    .join("")
+    .replace(/^[ \t]+|[ \t]+$/g, "");
+}
+
+/** Clients and hops differ over whether the scheme's default port belongs into Host. */
+function otherHosts(host: string): readonly string[] {
+  const port = /:(\d+)$/.exec(host.slice(host.lastIndexOf("]") + 1))?.[1];
+  if (port === undefined) return [`${host}:443`, `${host}:80`];
+  return port === "443" || port === "80" ? [host.slice(0, -port.length - 1)] : [];
+}
+
+function mismatch(canonical: string, authorization: SignedAuthorization): S3Error {
+  const { amzDate, date, region } = authorization;
+  const text = stringToSign(amzDate, `${date}/${region}/s3/aws4_request`, canonical);
+  // The client compares this with its own; bytes of UTF-8 become characters, credentials vanish.
+  const shown = Buffer.from(canonical, "latin1")
+    .toString("utf8")
+    .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)")
+    .replace(/(X-Amz-Security-Token=)[^&\n]*/, "$1(not shown)");
+  return new S3Error("SignatureDoesNotMatch", {
+    details: { CanonicalRequest: shown, StringToSign: text },
+  });
+}
