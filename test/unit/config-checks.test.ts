@@ -139,16 +139,16 @@ t.test("faults of a credentials file stand in that file", async (t) => {
     "c.yaml": [
       "users:",
       "  - uid: a",
-      `    keys: [{access_key: AK, secret_key: ${secretText}}, {access_key: AK, secret_key: s}, {access_key: 'a/b', secret_key: s}, {access_key: C}]`,
+      `    keys: [{access_key: AK, secret_key: ${secretText}}, {access_key: AK, secret_key: s}, {access_key: 'a b', secret_key: s}, {access_key: C}]`,
       "    groups: [none]",
     ].join("\n"),
   };
   const place = (text: string) => text.replace(`${process.cwd()}/`, "");
   t.strictSame(faultsOf(load(files)).map(place), [
     'c.yaml:4:14: users[0].groups[0]: Group "none" is not under groups',
-    'c.yaml:3:81: users[0].keys[1].access_key: Access key "AK" is given twice',
-    "c.yaml:3:116: users[0].keys[2].access_key: Access key has characters that S3 does not allow",
-    "c.yaml:3:138: users[0].keys[3]: Key needs secret_key or secret_key_file",
+    'c.yaml:3:77: users[0].keys[1].access_key: Access key "AK" is given twice',
+    "c.yaml:3:110: users[0].keys[2].access_key: Access key has characters that S3 does not allow",
+    "c.yaml:3:133: users[0].keys[3]: Key needs secret_key or secret_key_file",
   ]);
   const unknown = {
     ...files,

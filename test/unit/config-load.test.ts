@@ -156,11 +156,13 @@ t.test("a list flag appends a cluster", async (t) => {
 t.test("variables expand in values only", async (t) => {
   const text = [
     "node_id: ${NAME}-${N:-7}$$",
-    "listen: {max_in_flight: '${N:-8}', max_connections: ${N:-9}}",
+    "listen:",
+    "  max_in_flight: '${N:-8}'",
+    "  max_connections: ${N:-9}",
     "classes: {'${NAME}': a}",
   ].join("\n");
   t.strictSame(faultsOf(load({ "headgate.yaml": text }, { env: { NAME: "x" } })), [
-    'headgate.yaml:2:25: listen.max_in_flight: Expected a whole number, got text "8"',
+    'headgate.yaml:3:18: listen.max_in_flight: Expected a whole number, got text "8"',
   ]);
   t.strictSame(faultsOf(load({ "headgate.yaml": "node_id: ${NAME}\nlog: {level: '${a b}'}" })), [
     'headgate.yaml:1:10: node_id: Environment variable "NAME" is not set',
@@ -168,7 +170,7 @@ t.test("variables expand in values only", async (t) => {
   ]);
   const { config } = configOf(
     load(
-      { "headgate.yaml": "node_id: ${NAME}-${N:-7}$$\nlisten: {max_connections: ${N:-9}}" },
+      { "headgate.yaml": "node_id: ${NAME}-${N:-7}$$\nlisten:\n  max_connections: ${N:-9}" },
       {
         env: { NAME: "x" },
       },
