@@ -1,0 +1,145 @@
+// Multipart uploads of the demo cluster: create, upload part, list parts, complete, abort (S3 API
+// Reference). Parts live outside the bucket's keys until Complete puts the object in one step.
+
+import { S3Error } from "../s3/errors.ts";
+import { queryValue } from "../s3/query.ts";
+import { childrenOf, childText, element, group, readXml, s3Document } from "../s3/xml.ts";
+import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
+import { assertMayWrite } from "./conditions.ts";
+import { objectFields } from "./object-operations.ts";
+import { etagOf, multipartEtag, type StoredPart, type StoredUpload } from "./object-store.ts";
+import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
+
+const mostParts = 10_000;
+const documentLimitBytes = 2 * 1024 * 1024;
+
+export function createUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const bucket = ports.store.bucket(bucketOf(request));
+  const key = keyOf(request);
+  const id = ports.newId();
+  bucket.uploads.set(id, {
+    id,
+    key,
+    startedMs: ports.nowMs(),
+    headers: objectFields(request.headers),
+    parts: new Map(),
+  });
+  return documentAnswer(
+    s3Document("InitiateMultipartUploadResult", [
+      element("Bucket", bucket.name),
+      element("Key", key),
+      element("UploadId", id),
+    ]),
+  );
+}
+
+export function uploadPart(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const upload = uploadOf(request, ports);
+  const text = queryValue(request.query, "partNumber") ?? "";
+  const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > mostParts) {
+    throw new S3Error("InvalidArgument", {
+      message: `Part number must be an integer between 1 and ${mostParts}`,
+    });
+  }
+  const etag = etagOf(request.body);
+  upload.parts.set(number, { number, bytes: request.body, etag, modifiedMs: ports.nowMs() });
+  return emptyAnswer(200, [["etag", etag]]);
+}
+
+export function listParts(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const upload = uploadOf(request, ports);
+  const most = Math.min(1000, count(queryValue(request.query, "max-parts"), 1000));
+  const marker = count(queryValue(request.query, "part-number-marker"), 0);
+  const behind = sortedParts(upload).filter((part) => part.number > marker);
+  const page = behind.slice(0, most);
+  return documentAnswer(
+    s3Document("ListPartsResult", [
+      element("Bucket", bucketOf(request)),
+      element("Key", upload.key),
+      element("UploadId", upload.id),
+      element("PartNumberMarker", String(marker)),
+      element("NextPartNumberMarker", String(page.at(-1)?.number ?? marker)),
+      element("MaxParts", String(most)),
+      element("IsTruncated", String(page.length < behind.length)),
+      ...page.map((part) =>
+        group("Part", [
+          element("PartNumber", String(part.number)),
+          element("LastModified", new Date(part.modifiedMs).toISOString()),
+          element("ETag", part.etag),
+          element("Size", String(part.bytes.length)),
+        ]),
+      ),
+    ]),
+  );
+}
+
+export function completeUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const bucket = ports.store.bucket(bucketOf(request));
+  const upload = uploadOf(request, ports);
+  assertMayWrite(bucket.object(upload.key), request.headers);
+  const parts = chosenParts(request.body, upload, ports.minPartBytes);
+  const etag = multipartEtag(parts);
+  bucket.put({
+    key: upload.key,
+    bytes: Buffer.concat(parts.map((part) => part.bytes)),
+    etag,
+    modifiedMs: ports.nowMs(),
+    headers: upload.headers,
+  });
+  bucket.uploads.delete(upload.id);
+  return documentAnswer(
+    s3Document("CompleteMultipartUploadResult", [
+      element("Location", `/${bucket.name}/${upload.key}`),
+      element("Bucket", bucket.name),
+      element("Key", upload.key),
+      element("ETag", etag),
+    ]),
+  );
+}
+
+export function abortUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const upload = uploadOf(request, ports);
+  ports.store.bucket(bucketOf(request)).uploads.delete(upload.id);
+  return emptyAnswer(204);
+}
+
+function uploadOf(request: DemoRequest, ports: DemoPorts): StoredUpload {
+  const id = queryValue(request.query, "uploadId") ?? "";
+  const upload = ports.store.bucket(bucketOf(request)).uploads.get(id);
+  if (upload === undefined || upload.key !== keyOf(request)) throw new S3Error("NoSuchUpload");
+  return upload;
+}
+
+/** The parts that Complete names, in ascending order, each as it was uploaded. */
+function chosenParts(body: Buffer, upload: StoredUpload, minPartBytes: number): StoredPart[] {
+  const reading = readXml(body, { maxBytes: documentLimitBytes });
+  if (reading.kind === "error" || reading.root.name !== "CompleteMultipartUpload") {
+    throw new S3Error("MalformedXML");
+  }
+  const parts: StoredPart[] = [];
+  for (const item of childrenOf(reading.root, "Part")) {
+    const number = Number(childText(item, "PartNumber") ?? "0");
+    const etag = (childText(item, "ETag") ?? "").replaceAll('"', "");
+    const previous = parts.at(-1);
+    if (previous !== undefined && previous.number >= number) throw new S3Error("InvalidPartOrder");
+    const part = upload.parts.get(number);
+    if (part === undefined || part.etag !== `"${etag}"`) throw new S3Error("InvalidPart");
+    parts.push(part);
+  }
+  if (parts.length === 0) throw new S3Error("MalformedXML");
+  if (parts.slice(0, -1).some((part) => part.bytes.length < minPartBytes)) {
+    throw new S3Error("EntityTooSmall");
+  }
+  return parts;
+}
+
+function sortedParts(upload: StoredUpload): readonly StoredPart[] {
+  return [...upload.parts.values()].sort((left, right) => left.number - right.number);
+}
+
+function count(text: string | null, fallback: number): number {
+  if (text === null || text === "") return fallback;
+  if (!/^\d{1,9}$/.test(text)) throw new S3Error("InvalidArgument");
+  return Number(text);
+}

@@ -1,0 +1,197 @@
+// The demo cluster's objects as the AWS SDK sees them: what it stores it gives back, byte for byte.
+
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  ListBucketsCommand,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import type { DemoServer } from "../../proxy/demo/server.ts";
+import { demoCluster, demoCredentials } from "../support/demo-cluster.ts";
+
+function sdkClient(t: Test, server: DemoServer, secret?: string): S3Client {
+  const client = new S3Client({
+    endpoint: server.url,
+    region: "us-east-1",
+    forcePathStyle: true,
+    maxAttempts: 1,
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    credentials: {
+      accessKeyId: demoCredentials.accessKeyId,
+      secretAccessKey: secret ?? demoCredentials.secretAccessKey,
+    },
+  });
+  t.teardown(() => client.destroy());
+  return client;
+}
+
+async function withBucket(t: Test): Promise<{ client: S3Client; server: DemoServer }> {
+  const server = await demoCluster(t);
+  const client = sdkClient(t, server);
+  await client.send(new CreateBucketCommand({ Bucket: "photos" }));
+  return { client, server };
+}
+
+/** The status of a refusal that the SDK has no name for. */
+async function statusOf(sent: Promise<unknown>): Promise<number | undefined> {
+  try {
+    await sent;
+    return undefined;
+  } catch (caught) {
+    if (caught instanceof S3ServiceException) return caught.$metadata.httpStatusCode;
+    throw caught;
+  }
+}
+
+const oddKeys = [
+  "a b",
+  "a+b",
+  "100%",
+  "été/日本",
+  "a//b",
+  "../up",
+  "./x",
+  "/lead",
+  "a/../c",
+  "x?y#z",
+  "(x)'!*",
+  "😀",
+  "a%2Fb",
+];
+
+t.test("objects come back with bytes, content fields and metadata", async (t) => {
+  const { client } = await withBucket(t);
+  for (const key of oddKeys) {
+    await client.send(
+      new PutObjectCommand({
+        Bucket: "photos",
+        Key: key,
+        Body: `value of ${key}`,
+        ContentType: "text/plain",
+        CacheControl: "max-age=5",
+        Metadata: { "made-by": "a test" },
+      }),
+    );
+    const got = await client.send(new GetObjectCommand({ Bucket: "photos", Key: key }));
+    t.equal(await got.Body?.transformToString(), `value of ${key}`);
+    t.match(got, { ContentType: "text/plain", CacheControl: "max-age=5" });
+    t.strictSame(got.Metadata, { "made-by": "a test" });
+    const head = await client.send(new HeadObjectCommand({ Bucket: "photos", Key: key }));
+    t.equal(head.ContentLength, Buffer.byteLength(`value of ${key}`));
+    t.equal(head.ETag, got.ETag);
+  }
+});
+
+t.test("sizes around the edges are whole", async (t) => {
+  const { client, server } = await withBucket(t);
+  for (const size of [0, 1, 65_536, 3_000_000]) {
+    const body = Buffer.alloc(size, size % 251);
+    await client.send(new PutObjectCommand({ Bucket: "photos", Key: `n${size}`, Body: body }));
+    const got = await client.send(new GetObjectCommand({ Bucket: "photos", Key: `n${size}` }));
+    t.ok(body.equals((await got.Body?.transformToByteArray()) ?? Buffer.alloc(1)), `${size} bytes`);
+  }
+  t.equal(server.objects("photos").length, 4);
+});
+
+t.test("ranges", async (t) => {
+  const { client } = await withBucket(t);
+  await client.send(new PutObjectCommand({ Bucket: "photos", Key: "r", Body: "0123456789" }));
+  const cases: [string, string, string | undefined][] = [
+    ["bytes=2-4", "234", "bytes 2-4/10"],
+    ["bytes=8-", "89", "bytes 8-9/10"],
+    ["bytes=-3", "789", "bytes 7-9/10"],
+    ["bytes=-30", "0123456789", "bytes 0-9/10"],
+    ["bytes=5-99", "56789", "bytes 5-9/10"],
+    ["bytes=4-2", "0123456789", undefined],
+    ["bytes=0-1,3-4", "0123456789", undefined],
+  ];
+  for (const [range, text, contentRange] of cases) {
+    const got = await client.send(
+      new GetObjectCommand({ Bucket: "photos", Key: "r", Range: range }),
+    );
+    t.equal(await got.Body?.transformToString(), text, range);
+    t.equal(got.ContentRange, contentRange);
+    t.equal(got.$metadata.httpStatusCode, contentRange === undefined ? 200 : 206);
+  }
+  await t.rejects(
+    client.send(new GetObjectCommand({ Bucket: "photos", Key: "r", Range: "bytes=10-" })),
+    { name: "InvalidRange" },
+  );
+});
+
+t.test("conditions of reads and writes", async (t) => {
+  const { client } = await withBucket(t);
+  const target = { Bucket: "photos", Key: "c" };
+  t.equal(await statusOf(client.send(new PutObjectCommand({ ...target, Body: "x", IfMatch: '"00"' })), {
+    name: "NoSuchKey",
+  });
+  const put = await client.send(new PutObjectCommand({ ...target, Body: "one", IfNoneMatch: "*" }));
+  await t.rejects(client.send(new PutObjectCommand({ ...target, Body: "x", IfNoneMatch: "*" })), {
+    name: "PreconditionFailed",
+  });
+  await t.rejects(client.send(new PutObjectCommand({ ...target, Body: "x", IfMatch: '"00"' })), {
+    name: "PreconditionFailed",
+  });
+  await client.send(new PutObjectCommand({ ...target, Body: "two", IfMatch: put.ETag }));
+  const now = await client.send(new GetObjectCommand(target));
+  t.equal(await now.Body?.transformToString(), "two");
+  await t.rejects(client.send(new GetObjectCommand({ ...target, IfMatch: put.ETag }))), 412);
+  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfNoneMatch: now.ETag }))), 304);
+  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfModifiedSince: new Date(Date.now() + 9e6) }))), 304);
+  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfUnmodifiedSince: new Date(1e9) }))), 412);
+});
+
+t.test("deletes are idempotent, absence has its codes", async (t) => {
+  const { client } = await withBucket(t);
+  const target = { Bucket: "photos", Key: "gone" };
+  await client.send(new PutObjectCommand({ ...target, Body: "x" }));
+  await t.rejects(client.send(new DeleteBucketCommand({ Bucket: "photos" })), {
+    name: "BucketNotEmpty",
+  });
+  for (const round of [1, 2]) {
+    const answer = await client.send(new DeleteObjectCommand(target));
+    t.equal(answer.$metadata.httpStatusCode, 204, `round ${round}`);
+  }
+  await t.rejects(client.send(new GetObjectCommand(target)), { name: "NoSuchKey" });
+  await t.rejects(client.send(new HeadObjectCommand(target)), { name: "NotFound" });
+  await client.send(new HeadBucketCommand({ Bucket: "photos" }));
+  t.match(await client.send(new ListBucketsCommand({})), { Buckets: [{ Name: "photos" }] });
+  await client.send(new DeleteBucketCommand({ Bucket: "photos" }));
+  await t.rejects(client.send(new HeadBucketCommand({ Bucket: "photos" })), { name: "NotFound" });
+  await t.rejects(client.send(new PutObjectCommand({ ...target, Body: "x" })), {
+    name: "NoSuchBucket",
+  });
+});
+
+t.test("a wrong secret and an unknown key are refused and store nothing", async (t) => {
+  const { server } = await withBucket(t);
+  const thief = sdkClient(t, server, "wrong");
+  await t.rejects(thief.send(new PutObjectCommand({ Bucket: "photos", Key: "k", Body: "x" })), {
+    name: "SignatureDoesNotMatch",
+  });
+  t.strictSame(server.objects("photos"), []);
+});
+
+t.test("a body that does not match its digest stores nothing", async (t) => {
+  const { client, server } = await withBucket(t);
+  await t.rejects(
+    client.send(
+      new PutObjectCommand({
+        Bucket: "photos",
+        Key: "k",
+        Body: "value",
+        ContentMD5: Buffer.alloc(16).toString("base64"),
+      }),
+    ),
+    { name: "BadDigest" },
+  );
+  t.strictSame(server.objects("photos"), []);
+});
