@@ -58,14 +58,19 @@ export interface S3ErrorOptions {
   readonly message?: string;
   /** Extra XML elements of the error document, `{ ServerTime: "…" }`. */
   readonly details?: Readonly<Record<string, string>>;
-  readonly retryAfterSeconds?: number;
+  readonly retryAfterSeconds?: number | null;
   readonly cause?: unknown;
+  /** A policy's own refusal: its code and status in place of the table's. */
+  readonly refused?: { readonly code: string; readonly status: number };
 }
 
-/** An answer to the client that is an error: code, status and details of its XML document. */
+/**
+ * An answer to the client that is an error: code, status and details of its XML document. The code is
+ * one of the table, or one that a policy chose for its refusal.
+ */
 export class S3Error extends Error {
   override readonly name = "S3Error";
-  readonly code: S3ErrorCode;
+  readonly code: string;
   readonly status: number;
   readonly details: Readonly<Record<string, string>>;
   readonly retryAfterSeconds: number | null;
@@ -73,8 +78,8 @@ export class S3Error extends Error {
   constructor(code: S3ErrorCode, options: S3ErrorOptions = {}) {
     const [status, text] = table[code];
     super(options.message ?? text, { cause: options.cause });
-    this.code = code;
-    this.status = status;
+    this.code = options.refused?.code ?? code;
+    this.status = options.refused?.status ?? status;
     this.details = options.details ?? {};
     this.retryAfterSeconds = options.retryAfterSeconds ?? null;
   }

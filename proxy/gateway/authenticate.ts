@@ -1,0 +1,103 @@
+// Who sends a request: parsed, looked up, verified. An unknown key costs the same work as a wrong
+// signature. Anonymous is an identity too; whether it may do anything is policy's to say.
+
+import type { AuthFailure } from "../placement/ports.ts";
+import type { Principal } from "../policy/ports.ts";
+import type { Authorization } from "../s3/authorization.ts";
+import { readAuthorization } from "../s3/authorization.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { QueryList } from "../s3/headers.ts";
+import type { AccessKeyId } from "../s3/names.ts";
+import { noTenant } from "../s3/names.ts";
+import type { RequestHead } from "../s3/request-head.ts";
+import type { SigningKeys } from "../s3/sigv4.ts";
+import { verifySignature } from "../s3/verify.ts";
+
+/** A key pair that clients may sign with, and whom it stands for. */
+export interface Credential {
+  readonly accessKeyId: AccessKeyId;
+  readonly secretAccessKey: string;
+  readonly sessionToken: null;
+  readonly principal: Omit<Principal, "scheme">;
+}
+
+export interface CredentialSource {
+  find(accessKeyId: AccessKeyId): Credential | undefined;
+}
+
+export interface AuthenticationSettings {
+  readonly credentials: CredentialSource;
+  readonly keys: SigningKeys;
+  /** Regions accepted in the credential scope, ours first; empty accepts any. */
+  readonly regions: readonly string[];
+}
+
+export type Authentication =
+  | {
+      readonly kind: "caller";
+      readonly principal: Principal;
+      readonly authorization: Authorization;
+      /** The query in the reading that verified. */
+      readonly query: QueryList;
+    }
+  | { readonly kind: "failed"; readonly error: S3Error; readonly reason: AuthFailure };
+
+const nobody: Principal = {
+  accessKey: null,
+  account: null,
+  displayName: null,
+  tenant: noTenant,
+  groups: [],
+  grants: [],
+  scheme: "anonymous",
+};
+
+export function authenticate(
+  head: RequestHead,
+  nowMs: number,
+  settings: AuthenticationSettings,
+): Authentication {
+  const authorization = readAuthorization(head);
+  if (authorization.kind === "error") {
+    return { kind: "failed", error: authorization.error, reason: "malformed" };
+  }
+  if (authorization.kind === "anonymous") {
+    return { kind: "caller", principal: nobody, authorization, query: head.query };
+  }
+  const credential = settings.credentials.find(authorization.accessKeyId);
+  const verified = verifySignature({
+    head,
+    authorization,
+    credentials: credential ?? null,
+    nowMs,
+    keys: settings.keys,
+    regions: settings.regions,
+  });
+  if (verified.kind === "error") {
+    return { kind: "failed", error: verified.error, reason: reasonOf(verified.error) };
+  }
+  if (credential === undefined) {
+    // Verification never succeeds without credentials; without this line the types cannot know.
+    const error = new S3Error("InvalidAccessKeyId");
+    return { kind: "failed", error, reason: "InvalidAccessKeyId" };
+  }
+  return {
+    kind: "caller",
+    principal: { ...credential.principal, scheme: authorization.kind },
+    authorization,
+    query: verified.query,
+  };
+}
+
+function reasonOf(error: S3Error): AuthFailure {
+  switch (error.code) {
+    case "SignatureDoesNotMatch":
+    case "InvalidAccessKeyId":
+    case "RequestTimeTooSkewed":
+      return error.code;
+    case "AccessDenied":
+      return "expired";
+    default:
+      return "malformed";
+  }
+}

@@ -1,0 +1,273 @@
+// The whole life of one request, in order: read the head, name bucket, key and operation, verify who
+// asks, decide what is allowed and where it lives, run the operation over its clusters, answer.
+// One catch maps whatever went wrong to S3 XML; once response bytes are out a failure cuts the
+// connection instead (house.md §4). Nothing here knows a placement rule: those are Rego.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ClientBody, OperationAnswer, OperationRequest } from "../operations/context.ts";
+import { readShortBody } from "../operations/gate.ts";
+import { runOperation } from "../operations/table.ts";
+import type { Clock, Log, Meter, Timers } from "../placement/ports.ts";
+import type { Address } from "../s3/address.ts";
+import { parseAddress } from "../s3/address.ts";
+import { readBucketConfiguration } from "../s3/bucket-document.ts";
+import { S3Error } from "../s3/errors.ts";
+import {
+  requestHeadersUpstream,
+  responseHeadersToClient,
+  upstreamQuery,
+} from "../s3/forward-headers.ts";
+import type { S3Operation } from "../s3/operation.ts";
+import { classifyOperation } from "../s3/operation.ts";
+import type { Payload } from "../s3/payload.ts";
+import { readPayload } from "../s3/payload.ts";
+import type { RequestHead } from "../s3/request-head.ts";
+import { fieldValue, readRequestHead } from "../s3/request-head.ts";
+import type { Authentication, AuthenticationSettings } from "./authenticate.ts";
+import { authenticate } from "./authenticate.ts";
+import { clientBody } from "./client-body.ts";
+import type { InputFacts } from "./decision-input.ts";
+import { tenantOf } from "./decision-input.ts";
+import { describe, faultOf } from "./fault.ts";
+import type { PlacingParts } from "./placing.ts";
+import { commitPoint, mayShow, placeRequest } from "./placing.ts";
+import type { ReplyOptions } from "./reply.ts";
+import { sendAnswer, sendError } from "./reply.ts";
+import type { AccessLog, Trace } from "./trace.ts";
+import { sampleOf } from "./trace.ts";
+
+/** S3 documents no limit for CreateBucketConfiguration; its longest legal form has a few hundred bytes. */
+const bucketConfigurationLimitBytes = 16 * 1024;
+
+export interface GatewayParts extends PlacingParts {
+  readonly authentication: AuthenticationSettings;
+  readonly baseDomains: readonly string[];
+  readonly bodyIdleMs: number;
+  /** Requests under way at once; one more answers 503 SlowDown. */
+  readonly maxInFlight: number;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly requestId: () => string;
+  readonly meter: Meter;
+  readonly log: Log;
+  readonly accessLog: AccessLog;
+}
+
+export class Gateway {
+  readonly #parts: GatewayParts;
+  #inFlight = 0;
+
+  constructor(parts: GatewayParts) {
+    this.#parts = parts;
+  }
+
+  /** Serves one request. Never rejects. */
+  async exchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectsContinue: boolean,
+  ): Promise<void> {
+    const parts = this.#parts;
+    const trace = beginTrace(request, parts);
+    const reply = { request, response, requestId: trace.requestId, timers: parts.timers };
+    const signal = abortWithClient(response);
+    this.#inFlight += 1;
+    parts.meter.requestStarted();
+    try {
+      if (this.#inFlight > parts.maxInFlight)
+        throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+      const head = readHead(request);
+      const address = readAddress(head, parts, trace);
+      const operation = nameOperation(head, address, trace);
+      const caller = verifyCaller(head, parts, trace);
+      const payload = readBodyForm(head, caller, operation);
+      const body = openBody(payload, { ...reply, expectsContinue, idleMs: parts.bodyIdleMs });
+      const facts: InputFacts = {
+        requestId: trace.requestId,
+        nowMs: trace.startedAtMs,
+        method: head.method,
+        operation,
+        address,
+        query: upstreamQuery(caller.query),
+        headers: head.headers,
+        contentLengthBytes: payload.lengthBytes,
+        payloadMode: payload.mode,
+        locationConstraint: operation === "CreateBucket" ? await locationIn(body) : null,
+        principal: caller.principal,
+        clientAddress: trace.remoteAddress,
+        tls: false,
+      };
+      const placed = await placeRequest(facts, parts);
+      trace.why = placed.decision.why;
+      const operationRequest: OperationRequest = {
+        ...placed,
+        operation,
+        tenant: tenantOf(address, caller.principal),
+        bucket: address.bucket,
+        key: address.key,
+        query: facts.query,
+        headers: requestHeadersUpstream(head),
+        body,
+        caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
+        anonymous: caller.principal.scheme === "anonymous",
+        endpoint: `http://${head.host}`,
+        requestId: trace.requestId,
+        commit: async () => commitPoint(placed, facts, parts),
+        mayShow: mayShow(facts, parts),
+        signal,
+      };
+      const answer = await runOperation(operationRequest, parts.ports);
+      noteAnswer(answer, trace);
+      const headers = responseHeadersToClient(answer.headers);
+      trace.responseBytes = await sendAnswer({ ...answer, headers }, reply);
+      trace.requestBytes = payload.lengthBytes;
+    } catch (caught) {
+      answerFault(caught, { trace, reply, parts });
+    } finally {
+      this.#inFlight -= 1;
+      endTrace(trace, parts);
+    }
+  }
+}
+
+// ---- steps: each gives its result or throws the S3Error that answers the client ----
+
+function readHead(request: IncomingMessage): RequestHead {
+  const result = readRequestHead({
+    method: request.method ?? "",
+    target: request.url ?? "",
+    rawHeaders: request.rawHeaders,
+  });
+  if (result.kind === "error") throw result.error;
+  return result.head;
+}
+
+function readAddress(head: RequestHead, parts: GatewayParts, trace: Trace): Address {
+  const result = parseAddress(head, parts.baseDomains);
+  if (result.kind === "error") throw result.error;
+  trace.address = result;
+  return result;
+}
+
+function nameOperation(head: RequestHead, address: Address, trace: Trace): S3Operation {
+  const result = classifyOperation(head, address);
+  if (result.operation !== null) trace.operation = result.operation;
+  if (result.kind === "error") throw result.error;
+  return result.operation;
+}
+
+type Caller = Extract<Authentication, { kind: "caller" }>;
+
+function verifyCaller(head: RequestHead, parts: GatewayParts, trace: Trace): Caller {
+  const result = authenticate(head, trace.startedAtMs, parts.authentication);
+  if (result.kind === "failed") {
+    parts.meter.authFailed(result.reason);
+    throw result.error;
+  }
+  trace.requester = result.principal.accessKey;
+  return result;
+}
+
+function readBodyForm(head: RequestHead, caller: Caller, operation: S3Operation): Payload {
+  const result = readPayload(head, caller.authorization, { operation });
+  if (result.kind === "error") throw result.error;
+  return result;
+}
+
+function openBody(
+  payload: Payload,
+  options: ReplyOptions & { readonly expectsContinue: boolean; readonly idleMs: number },
+): ClientBody | null {
+  const { method } = options.request;
+  if (payload.lengthBytes === 0 && method !== "PUT" && method !== "POST") return null;
+  return clientBody({ ...options, lengthBytes: payload.lengthBytes, sha256: payload.sha256 });
+}
+
+async function locationIn(body: ClientBody | null): Promise<string | null> {
+  if (body === null) return null;
+  const result = readBucketConfiguration(await readShortBody(body, bucketConfigurationLimitBytes));
+  if (result.kind === "error") throw result.error;
+  return result.location;
+}
+
+// ---- around it ----
+
+function beginTrace(request: IncomingMessage, parts: GatewayParts): Trace {
+  return {
+    requestId: parts.requestId(),
+    startedAtMs: parts.clock.nowMs(),
+    startedMonotonicMs: parts.clock.monotonicMs(),
+    method: request.method ?? "",
+    remoteAddress: request.socket.remoteAddress ?? "",
+    userAgent: request.headers["user-agent"] ?? null,
+    operation: "Other",
+    address: null,
+    requester: null,
+    cluster: null,
+    upstreamRequestId: null,
+    why: null,
+    status: 0,
+    errorCode: null,
+    requestBytes: 0,
+    responseBytes: 0,
+  };
+}
+
+/** A client that leaves takes its upstream exchange with it, at whatever step that is. */
+function abortWithClient(response: ServerResponse): AbortSignal {
+  const abort = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) abort.abort(new Error("The client went away"));
+  });
+  if (response.destroyed) abort.abort(new Error("The client went away"));
+  return abort.signal;
+}
+
+function noteAnswer(answer: OperationAnswer, trace: Trace): void {
+  trace.status = answer.status;
+  trace.cluster = answer.cluster;
+  trace.upstreamRequestId = fieldValue(answer.headers, "x-amz-request-id");
+}
+
+/** Client closed request, as nginx logs it: nobody is left to answer. */
+const clientGoneStatus = 499;
+
+function answerFault(
+  caught: unknown,
+  at: { readonly trace: Trace; readonly reply: ReplyOptions; readonly parts: GatewayParts },
+): void {
+  const { trace, reply, parts } = at;
+  const { response } = reply;
+  if (response.destroyed && !response.writableFinished) {
+    trace.status = clientGoneStatus;
+    return;
+  }
+  const { error, origin, logged } = faultOf(caught);
+  trace.errorCode = error.code;
+  parts.meter.errorAnswered(origin, error.code);
+  if (logged) {
+    parts.log.write(error.status === 500 ? "error" : "warn", "exchange.failed", {
+      requestId: trace.requestId,
+      code: error.code,
+      cause: describe(caught),
+    });
+  }
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  trace.status = error.status;
+  trace.responseBytes = sendError(error, resourceOf(trace), reply);
+}
+
+function resourceOf(trace: Trace): string {
+  const { address } = trace;
+  if (address === null || address.bucket === null) return "/";
+  return address.key === null ? `/${address.bucket}` : `/${address.bucket}/${address.key}`;
+}
+
+function endTrace(trace: Trace, parts: GatewayParts): void {
+  const durationMs = parts.clock.monotonicMs() - trace.startedMonotonicMs;
+  parts.meter.requestEnded(sampleOf(trace, durationMs));
+  parts.accessLog.write({ ...trace, durationMs });
+}

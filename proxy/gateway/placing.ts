@@ -1,0 +1,249 @@
+// From a caller's request to where it may go: the decision, the bucket's record (found by discovery
+// when there is none), and the re-check at the commit point. Everything that reads the view twice
+// lives here, so that exchange.ts reads it once.
+
+import type { OperationPorts } from "../operations/context.ts";
+import type { Discovery } from "../operations/discovery.ts";
+import { candidatesOf, clustersOf } from "../placement/candidates.ts";
+import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
+import { sameOwners } from "../placement/routes.ts";
+import type { Versioned } from "../placement/snapshot.ts";
+import { decide, mapOf } from "../policy/decide.ts";
+import type { Decision, DecisionView, Refusal } from "../policy/ports.ts";
+import { isS3ErrorCode, S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { operationFacts } from "../s3/operation.ts";
+import type { InputFacts } from "./decision-input.ts";
+import { decisionInput, tenantOf } from "./decision-input.ts";
+import type { Views } from "./views.ts";
+
+export interface PlacingParts {
+  readonly views: Views;
+  readonly discovery: Discovery;
+  readonly ports: OperationPorts;
+}
+
+export interface Placed {
+  readonly decision: Decision;
+  readonly record: Versioned<BucketRecord> | null;
+  readonly candidates: readonly ClusterId[];
+  readonly target: ClusterId | null;
+  /** The route a new bucket is settled on; null unless it has no record yet. */
+  readonly route: Route | null;
+  /** A new bucket's own placement, where policy placed this request apart from the bucket. */
+  readonly placement: BucketPlacement | null;
+}
+
+/**
+ * Authorises a request and finds where it goes.
+ * @throws S3Error AccessDenied, NoSuchBucket, DrainRefused, SlowDown, ServiceUnavailable.
+ */
+export async function placeRequest(facts: InputFacts, parts: PlacingParts): Promise<Placed> {
+  let view = parts.views.current();
+  let record = recordOf(view, facts);
+  let decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+  assertAllowed(decision);
+  if (facts.address.bucket === null) return { ...nowhere, decision };
+  if (record === null) {
+    record = await findBucket(facts, parts);
+    view = parts.views.current();
+    decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+    assertAllowed(decision);
+  }
+  if (record !== null) {
+    const moved = await resettleIfEmpty(record, facts, { view, parts });
+    if (moved !== null) {
+      record = moved;
+      view = parts.views.current();
+      decision = decide(view, decisionInput(facts, record.value), parts.ports.meter);
+      assertAllowed(decision);
+    }
+  }
+  return placed(decision, record, { view, facts, parts });
+}
+
+/**
+ * The commit point of a mutation (placement.md rule 14): decides again if anything changed since,
+ * and counts the mutation from here on. Synchronous between its check and its count, so that no
+ * acknowledgement can slip in between.
+ */
+export function commitPoint(first: Placed, facts: InputFacts, parts: PlacingParts): () => void {
+  const tenant = tenantOf(facts.address, facts.principal);
+  const { bucket } = facts.address;
+  const { membership } = parts.ports;
+  if (bucket === null) return () => {};
+  const view = parts.views.current();
+  const record = recordOf(view, facts);
+  if (record?.modRevision !== first.record?.modRevision || !sameView(view, first.decision)) {
+    const decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+    assertAllowed(decision);
+    if (record === null && first.record !== null) throw new S3Error("NoSuchBucket");
+    const now = placed(decision, record, { view, facts, parts });
+    if (now.target !== first.target || now.candidates.join() !== first.candidates.join()) {
+      throw new S3Error("SlowDown", {
+        message: "The placement of the bucket changed during the request",
+        retryAfterSeconds: 1,
+      });
+    }
+  }
+  if (!membership.mayMutate() && record?.value.frozen !== true) {
+    throw new S3Error("SlowDown", {
+      message: "This proxy has lost contact with the placement state and takes no writes",
+      retryAfterSeconds: 1,
+    });
+  }
+  return membership.beginMutation(tenant, bucket);
+}
+
+function sameView(view: DecisionView, decision: Decision): boolean {
+  return (
+    decision.why.stateRevision === view.placement.revision.toString() &&
+    decision.why.policyRevision === view.policy.revision
+  );
+}
+
+/** Whether the caller could do anything with the bucket: what ListBuckets may show. */
+export function mayShow(
+  facts: InputFacts,
+  parts: PlacingParts,
+): (bucket: InputFacts["address"]["bucket"]) => boolean {
+  const view = parts.views.current();
+  return (bucket) =>
+    (["ListObjectsV2", "HeadBucket"] as const).some((operation) => {
+      const address = { ...facts.address, bucket, key: null };
+      const input = decisionInput({ ...facts, operation, address }, null);
+      return decide(view, input, parts.ports.meter).authz.kind === "allow";
+    });
+}
+
+function recordOf(view: DecisionView, facts: InputFacts): Versioned<BucketRecord> | null {
+  const { bucket } = facts.address;
+  if (bucket === null) return null;
+  return view.placement.buckets.find(tenantOf(facts.address, facts.principal), bucket) ?? null;
+}
+
+async function findBucket(
+  facts: InputFacts,
+  parts: PlacingParts,
+): Promise<Versioned<BucketRecord> | null> {
+  const { bucket } = facts.address;
+  if (bucket === null) return null;
+  const tenant = tenantOf(facts.address, facts.principal);
+  if (facts.operation === "CreateBucket") parts.discovery.forgetAbsence(tenant, bucket);
+  const found = await parts.discovery.find(tenant, bucket, parts.ports);
+  if (found === null && facts.operation !== "CreateBucket") throw new S3Error("NoSuchBucket");
+  await parts.views.reached(found?.modRevision ?? 0n);
+  return found;
+}
+
+/** An empty bucket follows policy at once; what holds objects waits for an operator. */
+async function resettleIfEmpty(
+  record: Versioned<BucketRecord>,
+  facts: InputFacts,
+  at: { readonly view: DecisionView; readonly parts: PlacingParts },
+): Promise<Versioned<BucketRecord> | null> {
+  const { tenant, name, phase, frozen, placement } = record.value;
+  const { resettler } = at.parts.ports;
+  if (!operationFacts[facts.operation].places || facts.operation === "CreateBucket" || frozen)
+    return null;
+  const resumed = phase === "rerouting" && resettler.abandoned(record);
+  if (!resumed && (phase !== "settled" || resettler.knownNonEmpty(tenant, name))) return null;
+  const wanted = mapOf(at.view, record.value);
+  if (wanted.kind !== "route") return null;
+  if (!resumed && sameOwners(wanted.route, record.value.route)) return null;
+  const change = { route: wanted.route, placement, audit: null };
+  const result = await resettler.resettle(record, change, at.parts.ports);
+  if (result.kind !== "settled") return null;
+  await at.parts.views.reached(result.record.modRevision);
+  return result.record;
+}
+
+function assertAllowed(decision: Decision): void {
+  const { authz } = decision;
+  switch (authz.kind) {
+    case "allow":
+      return;
+    case "deny":
+      throw isS3ErrorCode(authz.code) ? new S3Error(authz.code) : new S3Error("AccessDenied");
+    case "fault":
+      throw new S3Error(authz.fault === "trap" ? "ServiceUnavailable" : "AccessDenied");
+  }
+}
+
+function placed(
+  decision: Decision,
+  record: Versioned<BucketRecord> | null,
+  at: { readonly view: DecisionView; readonly facts: InputFacts; readonly parts: PlacingParts },
+): Placed {
+  const { facts } = at;
+  const places = operationFacts[facts.operation].places;
+  if (record !== null) assertPhase(record.value, facts, places);
+  if (places) assertRoute(decision, record?.value ?? null, at.parts);
+  if (record === null) return { ...nowhere, decision, ...newBucket(decision) };
+  const { key } = facts.address;
+  const candidates = key === null ? clustersOf(record.value) : candidatesOf(record.value, key);
+  for (const cluster of candidates) {
+    const known = at.view.placement.clusters.get(cluster);
+    if (known === undefined || known.value.state === "removed") {
+      throw new S3Error("ServiceUnavailable", { message: "A cluster of the bucket was removed" });
+    }
+  }
+  return { ...nowhere, decision, record, candidates, target: places ? decision.owner : null };
+}
+
+const nowhere = { record: null, candidates: [], target: null, route: null, placement: null };
+
+/** A bucket that policy sends elsewhere for this very request (a location) keeps that as its own. */
+function newBucket(decision: Decision): Pick<Placed, "route" | "placement"> {
+  const { map, route } = decision;
+  if (route?.kind !== "route") return { route: null, placement: null };
+  if (map?.kind === "route" && sameOwners(map.route, route.route)) {
+    return { route: map.route, placement: null };
+  }
+  return { route: route.route, placement: { ...route.route, weighting: "weights" } };
+}
+
+/** What a record that is not settled allows. */
+function assertPhase(record: BucketRecord, facts: InputFacts, places: boolean): void {
+  const { operation } = facts;
+  if (operation === "CreateBucket" || operation === "DeleteBucket") return;
+  switch (record.phase) {
+    case "settled":
+      return;
+    case "creating":
+      throw new S3Error("NoSuchBucket");
+    case "rerouting":
+    case "deleting":
+      if (!places) return;
+      throw new S3Error("SlowDown", {
+        message: "The placement of the bucket is changing",
+        retryAfterSeconds: 1,
+      });
+  }
+}
+
+function assertRoute(decision: Decision, record: BucketRecord | null, parts: PlacingParts): void {
+  const { route } = decision;
+  if (route === null || route.kind === "fault") {
+    parts.ports.meter.writeRefused(null, "no_candidate");
+    throw new S3Error("ServiceUnavailable");
+  }
+  if (route.kind === "refuse") {
+    parts.ports.meter.writeRefused(decision.owner, "drain_refused");
+    throw refusalError(route.refusal, record);
+  }
+}
+
+function refusalError(refusal: Refusal, record: BucketRecord | null): S3Error {
+  const mode = refusal.mode ?? record?.route.mode ?? null;
+  const details: Record<string, string> = {};
+  if (record !== null) details["Bucket"] = record.name;
+  if (mode !== null) details["PlacementMode"] = mode;
+  const { code, status, message, retryAfterSeconds } = refusal;
+  return new S3Error("ServiceUnavailable", {
+    refused: { code, status },
+    message,
+    details,
+    retryAfterSeconds,
+  });
+}

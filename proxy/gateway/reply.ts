@@ -1,0 +1,131 @@
+// Writing an answer to the client: status and fields byte-true, body with backpressure, connection
+// closed when the request body was not read to its end. Once a response byte is out, a failure
+// destroys the socket, so that the client sees truncation and never XML behind data (house.md §4).
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { OperationAnswer } from "../operations/context.ts";
+import type { ByteSink, Timers } from "../placement/ports.ts";
+import { errorDocument } from "../s3/error-document.ts";
+import type { S3Error } from "../s3/errors.ts";
+
+export interface ReplyOptions {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly timers: Timers;
+}
+
+/** How long and how much of an unread request body is taken in so that the client reads our answer. */
+const lingerMs = 2_000;
+const lingerBytes = 16 * 1024 * 1024;
+
+/** Sends an operation's answer. Resolves with the body bytes sent; rejects when it broke midway. */
+export async function sendAnswer(answer: OperationAnswer, options: ReplyOptions): Promise<number> {
+  const { request, response } = options;
+  const fields: string[] = ["x-amz-request-id", options.requestId];
+  for (const [name, value] of answer.headers) fields.push(name, value);
+  const body = answer.body;
+  if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
+  else if (body === null && hasBodyStatus(answer.status) && !named(answer, "content-length")) {
+    fields.push("content-length", "0");
+  }
+  closeIfUnread(options, fields);
+  response.writeHead(answer.status, fields);
+  if (request.method === "HEAD" || body === null) {
+    if (body !== null && !(body instanceof Uint8Array)) body.cancel();
+    response.end();
+    return 0;
+  }
+  if (body instanceof Uint8Array) {
+    response.end(body);
+    return body.length;
+  }
+  const sink = responseSink(response);
+  await body.pipe(sink);
+  response.end();
+  return sink.bytes();
+}
+
+/** Sends an error of ours as S3 XML; as bare status where the method has no body. */
+export function sendError(error: S3Error, resource: string, options: ReplyOptions): number {
+  const { request, response } = options;
+  const bodiless = request.method === "HEAD" || error.status === 304;
+  const document = bodiless
+    ? ""
+    : errorDocument(error, { resource, requestId: options.requestId, hostId: "headgate" });
+  const bytes = Buffer.from(document, "utf8");
+  const fields: string[] = ["x-amz-request-id", options.requestId];
+  if (!bodiless) {
+    fields.push("content-type", "application/xml", "content-length", String(bytes.length));
+  }
+  if (error.retryAfterSeconds !== null) fields.push("retry-after", String(error.retryAfterSeconds));
+  closeIfUnread(options, fields);
+  response.writeHead(error.status, fields);
+  response.end(bytes);
+  return bytes.length;
+}
+
+function hasBodyStatus(status: number): boolean {
+  return status !== 204 && status !== 304 && status >= 200;
+}
+
+function named(answer: OperationAnswer, name: string): boolean {
+  return answer.headers.some(([field]) => field === name);
+}
+
+/** An unread rest of the body would be taken for the next request: say close, take some in, cut. */
+function closeIfUnread(options: ReplyOptions, fields: string[]): void {
+  const { request, response, timers } = options;
+  if (request.complete || !announcesBody(request)) return;
+  fields.push("connection", "close");
+  response.once("finish", () => {
+    let taken = 0;
+    const cancel = timers.after(lingerMs, cut);
+    function cut(): void {
+      cancel();
+      request.socket.destroy();
+    }
+    request.on("data", (chunk: Uint8Array) => {
+      taken += chunk.length;
+      if (taken > lingerBytes) cut();
+    });
+    request.once("end", cut);
+    request.once("close", cancel);
+    request.resume();
+  });
+}
+
+function announcesBody(request: IncomingMessage): boolean {
+  const length = request.headers["content-length"];
+  return (
+    request.headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0")
+  );
+}
+
+function responseSink(response: ServerResponse): ByteSink & { bytes(): number } {
+  let bytes = 0;
+  return {
+    bytes: () => bytes,
+    write(chunk) {
+      bytes += chunk.length;
+      return response.write(chunk);
+    },
+    async drained() {
+      if (response.destroyed) throw new Error("The client went away");
+      await new Promise<void>((resolve, reject) => {
+        const done = (): void => {
+          response.off("drain", done);
+          response.off("close", gone);
+          resolve();
+        };
+        const gone = (): void => {
+          response.off("drain", done);
+          response.off("close", gone);
+          reject(new Error("The client went away"));
+        };
+        response.on("drain", done);
+        response.on("close", gone);
+      });
+    },
+  };
+}

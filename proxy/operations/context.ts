@@ -1,0 +1,94 @@
+// What an operation is given and what it gives back. Operations know clusters by id and speak S3
+// through the Upstream port; URLs, sockets, signatures and policy are other layers' business.
+
+import type {
+  ByteStream,
+  Clock,
+  Log,
+  Membership,
+  Meter,
+  Registry,
+  Snapshots,
+  Upstream,
+} from "../placement/ports.ts";
+import type { ProfileFacts } from "../placement/profiles.ts";
+import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
+import type { Versioned } from "../placement/snapshot.ts";
+import type { HandleKeys } from "../placement/upload-handle.ts";
+import type { HeaderList, QueryList } from "../s3/headers.ts";
+import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
+import type { S3Operation } from "../s3/operation.ts";
+import type { Resettler } from "./resettle.ts";
+
+/** Parts that live as long as the process. */
+export interface OperationPorts {
+  readonly upstream: Upstream;
+  readonly snapshots: Snapshots;
+  readonly registry: Registry;
+  readonly membership: Membership;
+  readonly resettler: Resettler;
+  readonly facts: (cluster: ClusterId) => ProfileFacts;
+  /** The cluster's region, `us-east-1`. */
+  readonly region: (cluster: ClusterId) => string;
+  readonly handleKeys: HandleKeys;
+  readonly clock: Clock;
+  readonly meter: Meter;
+  readonly log: Log;
+}
+
+/** A request body as the client sends it: verified only when its iteration has ended. */
+export interface ClientBody {
+  readonly lengthBytes: number;
+  /** Lower-case hex SHA-256 that the client signed, or null for an unsigned payload. */
+  readonly sha256: string | null;
+  /** Ends by throwing S3Error when the client sends less, stalls or the bytes are not those signed. */
+  chunks(options: { readonly verifySha256: boolean }): AsyncIterable<Uint8Array>;
+}
+
+/** One authenticated, authorised and placed request. */
+export interface OperationRequest {
+  readonly operation: S3Operation;
+  readonly tenant: TenantName;
+  readonly bucket: BucketName | null;
+  readonly key: ObjectKey | null;
+  /** Without authentication parameters. */
+  readonly query: QueryList;
+  /** End-to-end fields that may travel upstream. */
+  readonly headers: HeaderList;
+  readonly body: ClientBody | null;
+  readonly record: Versioned<BucketRecord> | null;
+  /** Clusters that may hold the key, front first; of the bucket when there is no key. */
+  readonly candidates: readonly ClusterId[];
+  /** Where a placing request puts its bytes; null when it places none. */
+  readonly target: ClusterId | null;
+  /** The route a new bucket is settled on; CreateBucket only. */
+  readonly route: Route | null;
+  /** What a new bucket's record says of its placement: set when policy placed this very request. */
+  readonly placement: BucketPlacement | null;
+  /** The caller, for records and answers: access key id or `anonymous`. */
+  readonly caller: string;
+  readonly anonymous: boolean;
+  /** How the client addressed us, `http://127.0.0.1:9000`, for Location elements. */
+  readonly endpoint: string;
+  readonly requestId: string;
+  /**
+   * Re-checks placement when all bytes but the held tail have arrived (placement.md rule 14).
+   * Resolves with how to say that the mutation has ended; throws S3Error to refuse.
+   */
+  readonly commit: () => Promise<() => void>;
+  readonly mayShow: (bucket: BucketName) => boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface OperationAnswer {
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly body: ByteStream | Uint8Array | null;
+  /** The cluster that served it; null when merged or answered by us. */
+  readonly cluster: ClusterId | null;
+}
+
+export type RunOperation = (
+  request: OperationRequest,
+  ports: OperationPorts,
+) => Promise<OperationAnswer>;

@@ -1,0 +1,114 @@
+// Whether a bucket holds anything on a cluster: objects, old versions, delete markers or open
+// multipart uploads. Asked before a settled route may change and before a bucket is deleted.
+
+import { S3Error } from "../s3/errors.ts";
+import type { QueryList } from "../s3/headers.ts";
+import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
+import type { S3Operation } from "../s3/operation.ts";
+import type { XmlElement } from "../s3/xml.ts";
+import { childrenOf, readXml } from "../s3/xml.ts";
+import type { OperationPorts } from "./context.ts";
+import { discard, documentLimitBytes, ownRequest, readDocument } from "./send.ts";
+
+export interface BucketPlace {
+  readonly tenant: TenantName;
+  readonly name: BucketName;
+  readonly cluster: ClusterId;
+}
+
+export type BucketContent = "absent" | "empty" | "holds";
+
+interface Question {
+  readonly operation: S3Operation;
+  readonly query: QueryList;
+  /** Elements of which one is enough to say that the bucket holds something. */
+  readonly elements: readonly string[];
+}
+
+/** In this order, since most buckets that hold anything hold an object. */
+const questions: readonly Question[] = [
+  {
+    operation: "ListObjectsV2",
+    query: [
+      ["list-type", "2"],
+      ["max-keys", "1"],
+    ],
+    elements: ["Contents"],
+  },
+  {
+    operation: "ListObjectVersions",
+    query: [
+      ["versions", null],
+      ["max-keys", "1"],
+    ],
+    elements: ["Version", "DeleteMarker"],
+  },
+  {
+    operation: "ListMultipartUploads",
+    query: [
+      ["uploads", null],
+      ["max-uploads", "1"],
+    ],
+    elements: ["Upload"],
+  },
+];
+
+/**
+ * What a bucket holds on one cluster.
+ * @throws S3Error ServiceUnavailable when the cluster's answer does not tell; UpstreamError when
+ * there is none.
+ */
+export async function bucketContent(
+  place: BucketPlace,
+  ports: Pick<OperationPorts, "upstream">,
+  signal: AbortSignal,
+): Promise<BucketContent> {
+  for (const question of questions) {
+    const content = await askOne(place, question, ports, signal);
+    if (content !== "empty") return content;
+  }
+  return "empty";
+}
+
+/** The content over several clusters: `holds` if one does. */
+export async function contentOver(
+  places: readonly BucketPlace[],
+  ports: Pick<OperationPorts, "upstream">,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<ClusterId, BucketContent>> {
+  const contents = await Promise.all(
+    places.map(
+      async (place) => [place.cluster, await bucketContent(place, ports, signal)] as const,
+    ),
+  );
+  return new Map(contents);
+}
+
+async function askOne(
+  place: BucketPlace,
+  question: Question,
+  ports: Pick<OperationPorts, "upstream">,
+  signal: AbortSignal,
+): Promise<BucketContent> {
+  const response = await ports.upstream.send(
+    place.cluster,
+    ownRequest(place, place.name, { operation: question.operation, query: question.query }),
+    signal,
+  );
+  // An upstream without versions has none to hold.
+  if (response.status === 404 || response.status === 501) {
+    await discard(response);
+    return response.status === 404 ? "absent" : "empty";
+  }
+  const reading = readXml(await readDocument(response), { maxBytes: documentLimitBytes });
+  if (response.status !== 200 || reading.kind === "error") {
+    throw new S3Error("ServiceUnavailable", {
+      message: "A cluster does not say whether the bucket is empty",
+    });
+  }
+  return question.elements.some((name) => holds(reading.root, name)) ? "holds" : "empty";
+}
+
+function holds(root: XmlElement, name: string): boolean {
+  return childrenOf(root, name).length > 0;
+}

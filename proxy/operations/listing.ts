@@ -1,0 +1,143 @@
+// ListObjects and ListObjectsV2 over every cluster of a bucket as one exact merge (placement.md §10):
+// pages are fetched in parallel, whichever clusters the merge waits for; fewer answers than clusters
+// is 503, never a short list. Tokens are ours, so that they outlive the cluster they came from.
+
+import type { TokenBinding } from "../placement/list-token.ts";
+import { listToken, readListToken } from "../placement/list-token.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { ListPage, ListPosition } from "../s3/listing.ts";
+import { listDocument } from "../s3/listing-document.ts";
+import type { MergedPage, PageNeed } from "../s3/listing-merge.ts";
+import { ListMerge } from "../s3/listing-merge.ts";
+import { maxListPageBytes, readListPage } from "../s3/listing-page.ts";
+import type { ListRequest } from "../s3/listing-request.ts";
+import { readListRequest, upstreamListQuery } from "../s3/listing-request.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import {
+  assertAbsenceKnown,
+  bucketOf,
+  discard,
+  documentAnswer,
+  passOn,
+  readDocument,
+  upstreamRequest,
+} from "./send.ts";
+
+export async function listObjects(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const bucket = bucketOf(request);
+  const reading = readListRequest(request.query, request.operation === "ListObjectsV2" ? 2 : 1);
+  if (reading.kind === "error") throw reading.error;
+  const list = reading.request;
+  const binding: TokenBinding = {
+    keys: ports.handleKeys,
+    tenant: request.tenant,
+    bucket,
+    prefix: list.prefix,
+    delimiter: list.delimiter,
+  };
+  // A member without contact may not know every cluster: an absent key is not known to be absent.
+  assertAbsenceKnown(request, ports);
+  const merge = new ListMerge({
+    cursors: request.candidates.length,
+    prefix: list.prefix,
+    delimiter: list.delimiter,
+    maxKeys: list.maxKeys,
+    after: startOf(list, binding),
+  });
+  const refused = await fill(merge, list, { request, ports });
+  if (refused !== null) return refused;
+  const page = merge.result();
+  if (page === null) throw new S3Error("InternalError");
+  return documentAnswer(
+    listDocument(list, { bucket, page, nextContinuationToken: tokenOf(page, binding, ports) }),
+    null,
+  );
+}
+
+function startOf(list: ListRequest, binding: TokenBinding): ListPosition | null {
+  if (list.continuationToken !== null) {
+    const position = readListToken(list.continuationToken, binding);
+    if (position === null) {
+      throw new S3Error("InvalidArgument", { message: "The continuation token is not valid" });
+    }
+    return position;
+  }
+  const after = list.version === 1 ? list.marker : (list.startAfter ?? "");
+  return after === "" ? null : { kind: "key", text: after };
+}
+
+function tokenOf(page: MergedPage, binding: TokenBinding, ports: OperationPorts): string | null {
+  if (!page.truncated || page.last === null) return null;
+  const { revision } = ports.snapshots.current();
+  return listToken({ ...page.last, revision }, binding);
+}
+
+interface Asking {
+  readonly request: OperationRequest;
+  readonly ports: OperationPorts;
+}
+
+/** Feeds the merge until it has its page. Returns an upstream's error answer to pass on, if one. */
+async function fill(
+  merge: ListMerge,
+  list: ListRequest,
+  asking: Asking,
+): Promise<OperationAnswer | null> {
+  for (let needs = merge.needs(); needs.length > 0; needs = merge.needs()) {
+    const pages = await Promise.all(needs.map((need) => fetchPage(need, list, asking)));
+    for (const [index, need] of needs.entries()) {
+      const page = pages[index];
+      if (page === undefined) throw new S3Error("InternalError");
+      if (page.kind === "refused") return page.answer;
+      const fed = merge.feed(need.cursor, page.page);
+      if (fed.kind === "fault") {
+        throw new S3Error("ServiceUnavailable", {
+          message: `A cluster answers a list that cannot be merged: ${fed.fault}`,
+        });
+      }
+    }
+  }
+  return null;
+}
+
+type Fetched =
+  | { readonly kind: "page"; readonly page: ListPage }
+  | { readonly kind: "refused"; readonly answer: OperationAnswer };
+
+async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Promise<Fetched> {
+  const { request, ports } = asking;
+  const cluster = request.candidates[need.cursor];
+  if (cluster === undefined) throw new S3Error("InternalError");
+  const response = await ports.upstream.send(
+    cluster,
+    upstreamRequest(request, { operation: "ListObjectsV2", query: upstreamListQuery(list, need) }),
+    request.signal,
+  );
+  if (response.status !== 200) return await refusal(cluster, response, asking);
+  const reading = readListPage(await readDocument(response, maxListPageBytes));
+  if (reading.kind === "error") {
+    throw new S3Error("ServiceUnavailable", {
+      message: `A cluster answers a list that cannot be read: ${reading.fault}`,
+    });
+  }
+  return { kind: "page", page: reading.page };
+}
+
+/** One cluster's error is everybody's, but a bucket that only some clusters lack is not absent. */
+async function refusal(
+  cluster: ClusterId,
+  response: Parameters<typeof passOn>[0],
+  asking: Asking,
+): Promise<Fetched> {
+  if (response.status === 404 && asking.request.candidates.length > 1) {
+    await discard(response);
+    throw new S3Error("ServiceUnavailable", {
+      message: "A cluster of the bucket does not have it",
+    });
+  }
+  return { kind: "refused", answer: passOn(response, cluster) };
+}

@@ -1,0 +1,205 @@
+// Multipart uploads, pinned to the cluster where they began by the handle that clients get as upload
+// id (placement.md §11, I8): no table of uploads exists, and neither drain nor weights move one.
+
+import type { UpstreamResponse } from "../placement/ports.ts";
+import type { UploadPin } from "../placement/upload-handle.ts";
+import { readUploadHandle, uploadHandle } from "../placement/upload-handle.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { QueryList } from "../s3/headers.ts";
+import {
+  completeResultDocument,
+  initiateDocument,
+  maxCompleteBytes,
+  multipartEtag,
+  readCompleteRequest,
+  readCompleteResult,
+  readInitiateResult,
+  rewriteListParts,
+} from "../s3/multipart-document.ts";
+import type { BucketName, ObjectKey } from "../s3/names.ts";
+import { encodePath } from "../s3/percent.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { readShortBody } from "./gate.ts";
+import { upload } from "./object.ts";
+import { documentAnswer, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+
+/** CreateMultipartUpload: on the key's owner, which from then on is the upload's. */
+export async function createUpload(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { bucket, key } = objectOf(request);
+  const cluster = request.target ?? firstCandidate(request);
+  const ended = await request.commit();
+  try {
+    const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
+    if (response.status !== 200) return passOn(response, cluster);
+    const reading = readInitiateResult(await readDocument(response));
+    if (reading.kind === "error") throw unreadable(reading.fault);
+    const binding = { keys: ports.handleKeys, tenant: request.tenant, bucket, key };
+    const uploadId = uploadHandle({ cluster, uploadId: reading.uploadId }, binding);
+    ports.resettler.noteNonEmpty(request.tenant, bucket);
+    return kept(documentAnswer(initiateDocument({ bucket, key, uploadId }), cluster), response);
+  } finally {
+    ended();
+  }
+}
+
+/** UploadPart: where the upload lives, through the gate. */
+export async function uploadPart(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { pin, query } = pinOf(request, ports);
+  return await upload(request, ports, { cluster: pin.cluster, query });
+}
+
+/** AbortMultipartUpload. */
+export async function abortUpload(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { pin, query } = pinOf(request, ports);
+  const ended = await request.commit();
+  try {
+    return passOn(await ask(pin, query, request, ports), pin.cluster);
+  } finally {
+    ended();
+  }
+}
+
+/** ListParts, with the client's own upload id in the answer. */
+export async function listParts(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { bucket, key } = objectOf(request);
+  const { pin, query, handle } = pinOf(request, ports);
+  const response = await ask(pin, query, request, ports);
+  if (response.status === 404) {
+    // RGW calls an unknown upload NoSuchKey.
+    response.body.cancel();
+    throw new S3Error("NoSuchUpload");
+  }
+  if (response.status !== 200) return passOn(response, pin.cluster);
+  const identity = { bucket, key, uploadId: handle };
+  const reading = rewriteListParts(await readDocument(response), identity);
+  if (reading.kind === "error") throw unreadable(reading.fault);
+  return kept(documentAnswer(reading.document, pin.cluster), response);
+}
+
+/**
+ * CompleteMultipartUpload. The upstream's answer is read whole before ours begins, so that an error
+ * that it puts into a 200 becomes a status; RGW 16.2 answers an empty ETag, which is filled in.
+ */
+export async function completeUpload(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { bucket, key } = objectOf(request);
+  const { pin, query } = pinOf(request, ports);
+  assertConditionsHonoured(request, ports, pin);
+  if (request.body === null) throw new S3Error("MalformedXML");
+  const bytes = await readShortBody(request.body, maxCompleteBytes);
+  const wanted = readCompleteRequest(bytes);
+  if (wanted.kind === "error") throw wanted.error;
+  const ended = await request.commit();
+  try {
+    const response = await ports.upstream.send(
+      pin.cluster,
+      upstreamRequest(request, {
+        query,
+        body: { kind: "bytes", bytes },
+        payloadSha256: request.body.sha256,
+      }),
+      request.signal,
+    );
+    if (response.status !== 200) return passOn(response, pin.cluster);
+    const reading = readCompleteResult(await readDocument(response));
+    if (reading.kind === "error") throw unreadable(reading.fault);
+    if (reading.kind === "failed") {
+      const { code, message } = reading.document;
+      throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
+    }
+    const document = completeResultDocument({
+      location: `${request.endpoint}/${encodePath(bucket)}/${encodePath(key)}`,
+      bucket,
+      key,
+      etag: reading.etag ?? multipartEtag(wanted.parts.map(({ etag }) => etag)),
+      checksums: reading.checksums,
+    });
+    return kept(documentAnswer(document, pin.cluster), response);
+  } finally {
+    ended();
+  }
+}
+
+function assertConditionsHonoured(
+  request: OperationRequest,
+  ports: OperationPorts,
+  pin: UploadPin,
+): void {
+  if (ports.facts(pin.cluster).honoursConditionalComplete) return;
+  if (!request.headers.some(([name]) => name === "if-match" || name === "if-none-match")) return;
+  throw new S3Error("NotImplemented", {
+    message: "Conditions on CompleteMultipartUpload are not implemented for this cluster profile",
+  });
+}
+
+interface PinnedRequest {
+  readonly pin: UploadPin;
+  /** The client's query with the upstream's own upload id. */
+  readonly query: QueryList;
+  readonly handle: string;
+}
+
+/** @throws S3Error NoSuchUpload for a handle that is not ours, or is for another bucket or key. */
+function pinOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
+  const { bucket, key } = objectOf(request);
+  const handle = request.query.find(([name]) => name === "uploadId")?.[1] ?? "";
+  const binding = { keys: ports.handleKeys, tenant: request.tenant, bucket, key };
+  const pin = readUploadHandle(handle, binding);
+  if (pin === null) throw new S3Error("NoSuchUpload");
+  const known = ports.snapshots.current().clusters.get(pin.cluster);
+  if (known === undefined || known.value.state === "removed") throw new S3Error("NoSuchUpload");
+  const query = request.query.map(
+    ([name, value]) => [name, name === "uploadId" ? pin.uploadId : value] as const,
+  );
+  return { pin, query, handle };
+}
+
+async function ask(
+  pin: UploadPin,
+  query: QueryList,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<UpstreamResponse> {
+  return await ports.upstream.send(
+    pin.cluster,
+    upstreamRequest(request, { query }),
+    request.signal,
+  );
+}
+
+/** Our document under the upstream's own fields, lengths and types aside. */
+function kept(answer: OperationAnswer, response: UpstreamResponse): OperationAnswer {
+  const fields = response.headers.filter(
+    ([name]) => name.startsWith("x-amz-") && name !== "x-amz-request-id" && name !== "x-amz-id-2",
+  );
+  return { ...answer, headers: [...answer.headers, ...fields] };
+}
+
+function objectOf(request: OperationRequest): {
+  readonly bucket: BucketName;
+  readonly key: ObjectKey;
+} {
+  const { bucket, key } = request;
+  if (bucket === null || key === null) throw new S3Error("InvalidRequest");
+  return { bucket, key };
+}
+
+function unreadable(fault: string): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster answers a document that cannot be read: ${fault}`,
+  });
+}

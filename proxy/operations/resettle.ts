@@ -1,0 +1,261 @@
+// Moving an *empty* bucket to another route: the only placement change that needs no epoch. The
+// record goes through phase `rerouting`, in which no member places bytes; when every registered
+// member has acknowledged that (its mutations begun before have ended), the bucket is listed empty on
+// every cluster and the route is swapped by compare-and-swap. Anything found: back to `settled`.
+// This is placement.md §5 (announce, acknowledge, verify, open) with nothing to move. An attempt
+// that a crash left behind is taken up by the next write that meets it.
+
+import { clustersOf } from "../placement/candidates.ts";
+import type { AuditLine, Clock } from "../placement/ports.ts";
+import type {
+  BucketPlacement,
+  BucketRecord,
+  MemberRecord,
+  Revision,
+  Route,
+} from "../placement/records.ts";
+import type { Versioned } from "../placement/snapshot.ts";
+import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
+import { createOn, deleteOn } from "./bucket-on-cluster.ts";
+import type { OperationPorts } from "./context.ts";
+import type { BucketPlace } from "./emptiness.ts";
+import { contentOver } from "./emptiness.ts";
+
+/** What a bucket should become. */
+export interface Resettlement {
+  readonly route: Route;
+  readonly placement: BucketPlacement | null;
+  readonly audit: AuditLine | null;
+}
+
+export type ResettleResult =
+  | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
+  /** It holds something, or somebody else is changing it. */
+  | { readonly kind: "busy" }
+  /** A member or a cluster does not answer; nothing was changed. */
+  | { readonly kind: "unavailable" };
+
+/** Long enough for a member that is alive; a dead one leaves the list when its lease has expired. */
+const acknowledgeWithinMs = 10_000;
+const acknowledgePollMs = 50;
+/** A `rerouting` record that has stood this long was left behind by a crash. */
+const abandonedAfterMs = 20_000;
+/** How long a bucket is taken for non-empty after it was seen so. */
+const nonEmptyForMs = 60_000;
+const rememberedMax = 10_000;
+
+export class Resettler {
+  readonly #clock: Clock;
+  readonly #deadAfterMs: number;
+  readonly #deadSince = new Map<string, number>();
+  readonly #flights = new Map<string, Promise<ResettleResult>>();
+  readonly #nonEmptyUntil = new Map<string, number>();
+  readonly #reroutingSeen = new Map<
+    string,
+    { readonly revision: Revision; readonly atMs: number }
+  >();
+
+  /**
+   * `deadAfterMs`: a member whose lease expired may write from its last map until its own fence
+   * closes; it stops being awaited that long after this process saw it dead (placement.md rule 4).
+   */
+  constructor(options: { readonly clock: Clock; readonly deadAfterMs: number }) {
+    this.#clock = options.clock;
+    this.#deadAfterMs = options.deadAfterMs;
+  }
+
+  /** The bucket was just seen to hold something, so listing it again is of no use for a while. */
+  noteNonEmpty(tenant: TenantName, bucket: BucketName): void {
+    remember(this.#nonEmptyUntil, `${tenant}/${bucket}`, this.#clock.monotonicMs() + nonEmptyForMs);
+  }
+
+  knownNonEmpty(tenant: TenantName, bucket: BucketName): boolean {
+    const until = this.#nonEmptyUntil.get(`${tenant}/${bucket}`);
+    return until !== undefined && this.#clock.monotonicMs() < until;
+  }
+
+  /** Whether a record in phase `rerouting` has stood so long that its maker must be gone. */
+  abandoned(entry: Versioned<BucketRecord>): boolean {
+    const id = `${entry.value.tenant}/${entry.value.name}`;
+    const seen = this.#reroutingSeen.get(id);
+    const nowMs = this.#clock.monotonicMs();
+    if (seen?.revision !== entry.modRevision) {
+      remember(this.#reroutingSeen, id, { revision: entry.modRevision, atMs: nowMs });
+      return false;
+    }
+    return nowMs - seen.atMs > abandonedAfterMs;
+  }
+
+  /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
+  async resettle(
+    entry: Versioned<BucketRecord>,
+    to: Resettlement,
+    ports: OperationPorts,
+  ): Promise<ResettleResult> {
+    const id = `${entry.value.tenant}/${entry.value.name}`;
+    const running = this.#flights.get(id);
+    if (running !== undefined) return await running;
+    const flight = this.#run(entry, to, ports).finally(() => this.#flights.delete(id));
+    this.#flights.set(id, flight);
+    return await flight;
+  }
+
+  async #run(
+    entry: Versioned<BucketRecord>,
+    to: Resettlement,
+    ports: OperationPorts,
+  ): Promise<ResettleResult> {
+    const record = entry.value;
+    if (record.frozen || (record.phase !== "settled" && record.phase !== "rerouting")) {
+      return { kind: "busy" };
+    }
+    // Never a client's signal: an attempt must end in a settled record whoever leaves.
+    const { signal } = new AbortController();
+    const old = clustersOf(record);
+    let announced = entry.modRevision;
+    if (record.phase === "settled") {
+      const before = await contentOver(places(record, old), ports, signal);
+      if ([...before.values()].includes("holds")) {
+        this.noteNonEmpty(record.tenant, record.name);
+        return { kind: "busy" };
+      }
+      const announcement = await write({ ...record, phase: "rerouting" }, announced, ports);
+      if (announcement === null) return { kind: "busy" };
+      announced = announcement;
+    }
+    const attempt = { record, announced, old, to, ports, signal };
+    try {
+      const result = await this.#swap(attempt);
+      if (result.kind !== "settled") await revert(attempt);
+      return result;
+    } catch (caught) {
+      await revert(attempt);
+      throw caught;
+    }
+  }
+
+  async #swap(attempt: Attempt): Promise<ResettleResult> {
+    const { record, announced, old, to, ports, signal } = attempt;
+    if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
+    const next = [...to.route.weights.keys()];
+    const joining = next.filter((cluster) => !old.includes(cluster));
+    await Promise.all(places(record, joining).map((place) => createOn(place, ports, signal)));
+    const contents = await contentOver(places(record, [...old, ...joining]), ports, signal);
+    if ([...contents.values()].includes("holds")) {
+      this.noteNonEmpty(record.tenant, record.name);
+      return { kind: "busy" };
+    }
+    const left = await leave(
+      places(
+        record,
+        old.filter((cluster) => !next.includes(cluster)),
+      ),
+      attempt,
+    );
+    if (left === "not_empty") return { kind: "busy" };
+    const settled: BucketRecord = {
+      ...record,
+      route: to.route,
+      placement: to.placement,
+      phase: "settled",
+      extra: left,
+      order: [],
+      conflict: false,
+    };
+    const revision = await write(settled, announced, ports, to.audit);
+    if (revision === null) return { kind: "unavailable" };
+    return { kind: "settled", record: { value: settled, modRevision: revision } };
+  }
+
+  async #acknowledged(
+    revision: Revision,
+    ports: OperationPorts,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const deadlineMs = this.#clock.monotonicMs() + acknowledgeWithinMs;
+    for (;;) {
+      const members = await ports.registry.members(signal);
+      if (members.every((member) => this.#agrees(member, revision))) return true;
+      if (this.#clock.monotonicMs() >= deadlineMs) return false;
+      await this.#clock.sleep(acknowledgePollMs, signal);
+    }
+  }
+
+  #agrees(
+    member: { readonly record: MemberRecord; readonly alive: boolean },
+    revision: Revision,
+  ): boolean {
+    const { id, mode, acked } = member.record;
+    if (mode === "observer" || acked >= revision) return true;
+    if (member.alive) {
+      this.#deadSince.delete(id);
+      return false;
+    }
+    const nowMs = this.#clock.monotonicMs();
+    const since = this.#deadSince.get(id);
+    if (since === undefined) remember(this.#deadSince, id, nowMs);
+    return since !== undefined && nowMs - since > this.#deadAfterMs;
+  }
+}
+
+interface Attempt {
+  readonly record: BucketRecord;
+  readonly announced: Revision;
+  readonly old: readonly ClusterId[];
+  readonly to: Resettlement;
+  readonly ports: OperationPorts;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Removes the empty bucket from the clusters that leave, lest discovery find it there after it was
+ * deleted elsewhere. A cluster that does not answer stays in the record as `extra`.
+ */
+async function leave(
+  leaving: readonly BucketPlace[],
+  attempt: Attempt,
+): Promise<readonly ClusterId[] | "not_empty"> {
+  const { ports, signal } = attempt;
+  const results = await Promise.allSettled(leaving.map((place) => deleteOn(place, ports, signal)));
+  const refused = results.some(
+    (result) => result.status === "fulfilled" && result.value === "not_empty",
+  );
+  if (refused) {
+    await Promise.all(leaving.map((place) => createOn(place, ports, signal)));
+    return "not_empty";
+  }
+  return leaving.flatMap((place, index) =>
+    results[index]?.status === "fulfilled" ? [] : [place.cluster],
+  );
+}
+
+async function revert(attempt: Attempt): Promise<void> {
+  // A conflict means that somebody else settled it: theirs stands.
+  await write({ ...attempt.record, phase: "settled" }, attempt.announced, attempt.ports);
+}
+
+async function write(
+  record: BucketRecord,
+  expected: Revision,
+  ports: OperationPorts,
+  audit: AuditLine | null = null,
+): Promise<Revision | null> {
+  const result = await ports.registry.commit(
+    [{ kind: "bucket", tenant: record.tenant, name: record.name, expected, record }],
+    audit,
+  );
+  return result.kind === "committed" ? result.revision : null;
+}
+
+function places(record: BucketRecord, clusters: readonly ClusterId[]): readonly BucketPlace[] {
+  return clusters.map((cluster) => ({ tenant: record.tenant, name: record.name, cluster }));
+}
+
+function remember<T>(table: Map<string, T>, id: string, value: T): void {
+  table.delete(id);
+  if (table.size >= rememberedMax) {
+    const [oldest] = table.keys();
+    if (oldest !== undefined) table.delete(oldest);
+  }
+  table.set(id, value);
+}

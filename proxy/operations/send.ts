@@ -1,0 +1,148 @@
+// Small steps that every operation shares: build an upstream request, read a short answer whole,
+// turn an answer into ours. No operation writes an UpstreamRequest by hand.
+
+import type { RequestBody, UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { HeaderList, QueryList } from "../s3/headers.ts";
+import type { BucketName, ClusterId } from "../s3/names.ts";
+import type { S3Operation } from "../s3/operation.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+
+/** XML answers are at most this long: 1000 keys of 1024 bytes, every byte escaped, and metadata. */
+export const documentLimitBytes = 8 * 1024 * 1024;
+
+export interface SendOptions {
+  readonly method?: UpstreamRequest["method"];
+  readonly operation?: S3Operation;
+  readonly query?: QueryList;
+  readonly headers?: HeaderList;
+  readonly body?: RequestBody | null;
+  readonly payloadSha256?: string | null;
+}
+
+const methods: Partial<Record<S3Operation, UpstreamRequest["method"]>> = {
+  HeadObject: "HEAD",
+  HeadBucket: "HEAD",
+  PutObject: "PUT",
+  UploadPart: "PUT",
+  CreateBucket: "PUT",
+  DeleteObject: "DELETE",
+  DeleteBucket: "DELETE",
+  AbortMultipartUpload: "DELETE",
+  CreateMultipartUpload: "POST",
+  CompleteMultipartUpload: "POST",
+};
+
+/** The request as the client made it, changed only where `options` says so. */
+export function upstreamRequest(
+  request: OperationRequest,
+  options: SendOptions = {},
+): UpstreamRequest {
+  const operation = options.operation ?? request.operation;
+  return {
+    operation,
+    method: options.method ?? methods[operation] ?? "GET",
+    tenant: request.tenant,
+    bucket: request.bucket,
+    key: request.key,
+    query: options.query ?? request.query,
+    headers: options.headers ?? request.headers,
+    body: options.body ?? null,
+    payloadSha256: options.payloadSha256 ?? null,
+    anonymous: request.anonymous,
+  };
+}
+
+/** A request about a bucket that we make for ourselves: signed with the cluster's credentials. */
+export function ownRequest(
+  request: Pick<OperationRequest, "tenant">,
+  bucket: BucketName,
+  options: SendOptions & { readonly operation: S3Operation },
+): UpstreamRequest {
+  return {
+    operation: options.operation,
+    method: options.method ?? methods[options.operation] ?? "GET",
+    tenant: request.tenant,
+    bucket,
+    key: null,
+    query: options.query ?? [],
+    headers: options.headers ?? [],
+    body: options.body ?? null,
+    payloadSha256: options.payloadSha256 ?? null,
+    anonymous: false,
+  };
+}
+
+/** Passes an upstream's answer on. */
+export function passOn(response: UpstreamResponse, cluster: ClusterId): OperationAnswer {
+  return { status: response.status, headers: response.headers, body: response.body, cluster };
+}
+
+/** Reads an answer's body whole. @throws S3Error ServiceUnavailable beyond `limitBytes`. */
+export async function readDocument(
+  response: UpstreamResponse,
+  limitBytes = documentLimitBytes,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body) {
+    size += chunk.length;
+    if (size > limitBytes) {
+      response.body.cancel();
+      throw new S3Error("ServiceUnavailable", { message: "An upstream answer is too long" });
+    }
+    parts.push(chunk);
+  }
+  return Buffer.concat(parts, size);
+}
+
+/** Reads and drops an answer that only its status matters of, so that the connection is reused. */
+export async function discard(response: UpstreamResponse): Promise<void> {
+  await readDocument(response);
+}
+
+/** An XML answer of our own. */
+export function documentAnswer(
+  document: string,
+  cluster: ClusterId | null,
+  status = 200,
+): OperationAnswer {
+  return {
+    status,
+    headers: [["content-type", "application/xml"]],
+    body: Buffer.from(document, "utf8"),
+    cluster,
+  };
+}
+
+/** An answer that has no body. */
+export function emptyAnswer(
+  status: number,
+  cluster: ClusterId | null,
+  headers: HeaderList = [],
+): OperationAnswer {
+  return { status, headers, body: null, cluster };
+}
+
+export function bucketOf(request: OperationRequest): BucketName {
+  if (request.bucket === null)
+    throw new Error("Operation needs a bucket: it was classified without");
+  return request.bucket;
+}
+
+/** The only cluster that may hold the key, for operations that are pinned or settled. */
+export function firstCandidate(request: OperationRequest): ClusterId {
+  const [first] = request.candidates;
+  if (first === undefined)
+    throw new S3Error("ServiceUnavailable", { message: "The bucket has no cluster" });
+  return first;
+}
+
+/** Reads of a fenced member: absence is not known (placement.md rule 8). */
+export function assertAbsenceKnown(request: OperationRequest, ports: OperationPorts): void {
+  if (ports.membership.mayMutate() || request.candidates.length === 0) return;
+  throw new S3Error("ServiceUnavailable", {
+    message: "Absence cannot be told while the placement state is out of reach",
+    retryAfterSeconds: 1,
+  });
+}
