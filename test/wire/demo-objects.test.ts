@@ -130,7 +130,7 @@ t.test("ranges", async (t) => {
 t.test("conditions of reads and writes", async (t) => {
   const { client } = await withBucket(t);
   const target = { Bucket: "photos", Key: "c" };
-  t.equal(await statusOf(client.send(new PutObjectCommand({ ...target, Body: "x", IfMatch: '"00"' })), {
+  await t.rejects(client.send(new PutObjectCommand({ ...target, Body: "x", IfMatch: '"00"' })), {
     name: "NoSuchKey",
   });
   const put = await client.send(new PutObjectCommand({ ...target, Body: "one", IfNoneMatch: "*" }));
@@ -143,10 +143,23 @@ t.test("conditions of reads and writes", async (t) => {
   await client.send(new PutObjectCommand({ ...target, Body: "two", IfMatch: put.ETag }));
   const now = await client.send(new GetObjectCommand(target));
   t.equal(await now.Body?.transformToString(), "two");
-  await t.rejects(client.send(new GetObjectCommand({ ...target, IfMatch: put.ETag }))), 412);
-  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfNoneMatch: now.ETag }))), 304);
-  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfModifiedSince: new Date(Date.now() + 9e6) }))), 304);
-  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfUnmodifiedSince: new Date(1e9) }))), 412);
+  t.equal(await statusOf(client.send(new GetObjectCommand({ ...target, IfMatch: put.ETag }))), 412);
+  t.equal(
+    await statusOf(client.send(new GetObjectCommand({ ...target, IfNoneMatch: now.ETag }))),
+    304,
+  );
+  t.equal(
+    await statusOf(
+      client.send(new GetObjectCommand({ ...target, IfModifiedSince: new Date(Date.now() + 9e6) })),
+    ),
+    304,
+  );
+  t.equal(
+    await statusOf(
+      client.send(new GetObjectCommand({ ...target, IfUnmodifiedSince: new Date(1e9) })),
+    ),
+    412,
+  );
 });
 
 t.test("deletes are idempotent, absence has its codes", async (t) => {
