@@ -3,7 +3,7 @@
 // swaps both at once; a change of buckets alone swaps at once (policy.md §3). If an engine cannot be
 // built, no view is given out: fail closed.
 
-import type { Log, Snapshots, Timers } from "../placement/ports.ts";
+import type { Log, Registry, Snapshots, Timers } from "../placement/ports.ts";
 import { FaultError } from "../placement/ports.ts";
 import type { Revision } from "../placement/records.ts";
 import type { PlacementSnapshot } from "../placement/snapshot.ts";
@@ -72,11 +72,15 @@ export class Views {
   #changed(next: PlacementSnapshot): void {
     const view = this.#view;
     if (view === null || this.#closed) return;
-    if (samePolicyData(view.placement, next) && this.#failure === null) {
-      if (!this.#building && this.#cancelTimer === null) this.#swap({ ...view, placement: next });
+    const waiting = this.#building || this.#cancelTimer !== null;
+    if (samePolicyData(view.placement, next) && this.#failure === null && !waiting) {
+      this.#swap({ ...view, placement: next });
       return;
     }
-    if (this.#building || this.#cancelTimer !== null) return;
+    // Bucket records are never older than what this member acknowledges (placement.md rule 3), even
+    // while an engine is built; the view's revision stays that of its clusters.
+    this.#view = { ...view, placement: { ...view.placement, buckets: next.buckets } };
+    if (waiting) return;
     this.#cancelTimer = this.#options.timers.after(this.#options.coalesceMs, () => {
       this.#cancelTimer = null;
       void this.#rebuild();
@@ -113,4 +117,16 @@ export class Views {
 
 function samePolicyData(a: PlacementSnapshot, b: PlacementSnapshot): boolean {
   return a.clusters === b.clusters && a.classes === b.classes && a.data === b.data;
+}
+
+/** A registry whose commits resolve when this process decides on their result, not only holds it. */
+export function registryOverViews(registry: Registry, views: Views): Registry {
+  return {
+    async commit(changes, audit) {
+      const result = await registry.commit(changes, audit);
+      if (result.kind === "committed") await views.reached(result.revision);
+      return result;
+    },
+    members: (signal) => registry.members(signal),
+  };
 }

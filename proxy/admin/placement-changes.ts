@@ -1,0 +1,130 @@
+// An operator's change of a bucket's placement. What moves no key is written at once; what would move
+// keys needs an empty bucket, which is then settled anew; anything else is `busy` until epochs exist.
+
+import type { OperationPorts } from "../operations/context.ts";
+import { contentOver } from "../operations/emptiness.ts";
+import { clustersOf } from "../placement/candidates.ts";
+import type { AuditLine } from "../placement/ports.ts";
+import { UpstreamError } from "../placement/ports.ts";
+import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
+import { sameOwners } from "../placement/routes.ts";
+import type { Versioned } from "../placement/snapshot.ts";
+import { mapOf } from "../policy/decide.ts";
+import type { DecisionView, RouteResult } from "../policy/ports.ts";
+
+import { S3Error } from "../s3/errors.ts";
+import type { ChangeContext, PlacementChangeResult, PlacementChanges } from "./ports.ts";
+
+interface Change {
+  readonly entry: Versioned<BucketRecord>;
+  readonly placement: BucketPlacement | null;
+  readonly route: Route;
+  readonly audit: AuditLine;
+}
+
+export function placementChanges(
+  views: { current(): DecisionView },
+  ports: OperationPorts,
+): PlacementChanges {
+  return {
+    async putPlacement({ tenant, bucket }, placement, context) {
+      const view = views.current();
+      const entry = view.placement.buckets.find(tenant, bucket);
+      if (entry === undefined) return { kind: "no_such_bucket" };
+      if (context.expected !== null && entry.modRevision !== context.expected) {
+        return { kind: "conflict" };
+      }
+      const wanted = mapOf(view, { ...entry.value, placement });
+      const route = routeFor(wanted, entry.value, placement);
+      if (route === null) {
+        return {
+          kind: "unavailable",
+          message: "Policy gives the bucket no route with this placement",
+        };
+      }
+      const change = { entry, placement, route, audit: auditLine(entry.value, placement, context) };
+      return await apply(change, context, ports);
+    },
+  };
+}
+
+async function apply(
+  change: Change,
+  context: ChangeContext,
+  ports: OperationPorts,
+): Promise<PlacementChangeResult> {
+  const { entry, placement, route, audit } = change;
+  const { value: record, modRevision: expected } = entry;
+  if (record.phase !== "settled" || record.frozen) return { kind: "busy" };
+  try {
+    if (!sameOwners(route, record.route) || record.conflict) {
+      if (context.dryRun) return (await holdsAny(record, ports, context.signal)) ? busy : changed;
+      const result = await ports.resettler.resettle(entry, { route, placement, audit }, ports);
+      if (result.kind !== "unavailable") return result.kind === "settled" ? changed : busy;
+      return { kind: "unavailable", message: "A member or a cluster does not answer" };
+    }
+    if (context.dryRun) return changed;
+    const key = { kind: "bucket", tenant: record.tenant, name: record.name, expected } as const;
+    const result = await ports.registry.commit(
+      [{ ...key, record: { ...record, placement, route } }],
+      audit,
+    );
+    return result.kind === "committed" ? changed : { kind: "conflict" };
+  } catch (caught) {
+    if (caught instanceof UpstreamError || caught instanceof S3Error) {
+      return { kind: "unavailable", message: "A cluster of the bucket does not answer" };
+    }
+    throw caught;
+  }
+}
+
+const changed: PlacementChangeResult = { kind: "changed" };
+const busy: PlacementChangeResult = { kind: "busy" };
+
+async function holdsAny(
+  record: BucketRecord,
+  ports: OperationPorts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const places = clustersOf(record).map((cluster) => ({ ...record, cluster }));
+  return [...(await contentOver(places, ports, signal)).values()].includes("holds");
+}
+
+/**
+ * What policy makes of the bucket with this placement. Where policy refuses it now (all it names is
+ * draining) the operator's own words stand as the route: writes are refused by policy all the same.
+ */
+function routeFor(
+  wanted: RouteResult,
+  record: BucketRecord,
+  placement: BucketPlacement | null,
+): Route | null {
+  if (wanted.kind === "route") return wanted.route;
+  if (wanted.kind === "fault" || placement === null) return null;
+  const weights = new Map([...placement.weights].filter(([, weight]) => weight > 0));
+  const { mode } = placement;
+  return {
+    weights,
+    mode,
+    spread: placement.spread ?? record.route.spread,
+    source: "bucket_policy",
+  };
+}
+
+function auditLine(
+  record: BucketRecord,
+  placement: BucketPlacement | null,
+  context: ChangeContext,
+): AuditLine {
+  const detail =
+    placement === null
+      ? "cleared"
+      : JSON.stringify({ placement: Object.fromEntries(placement.weights), mode: placement.mode });
+  return {
+    action: placement === null ? "admin:DeleteBucketPlacement" : "admin:PutBucketPlacement",
+    resource: `${record.tenant}/${record.name}`,
+    actor: context.actor,
+    requestId: context.requestId,
+    detail,
+  };
+}
