@@ -24,7 +24,7 @@ import {
 
 // ---- CreateBucket, GetBucketLocation ----
 
-export type CreateBucketReading =
+export type BucketConfigurationReading =
   /** `null`: no body, or no constraint in it. */
   | { readonly kind: "location"; readonly location: string | null }
   | { readonly kind: "error"; readonly error: S3Error };
@@ -34,7 +34,7 @@ const maxConfigurationBytes = 16_384;
 const unsupported = new Set(["Location", "Bucket", "Tags"]);
 
 /** Reads the body of CreateBucket, which may be empty. */
-export function readCreateBucket(body: Uint8Array): CreateBucketReading {
+export function readBucketConfiguration(body: Uint8Array): BucketConfigurationReading {
   if (body.length === 0) return { kind: "location", location: null };
   const reading = readXml(body, { maxBytes: maxConfigurationBytes });
   if (reading.kind === "error" || reading.root.name !== "CreateBucketConfiguration") {
