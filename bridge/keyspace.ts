@@ -61,6 +61,16 @@ export class Keyspace {
     return `${this.prefix}buckets/${encodeSegment(tenant)}/${encodeSegment(name)}`;
   }
 
+  /** `/headgate/v1/data/teams/blue`: each segment of the path encoded. */
+  data(path: string): string {
+    return `${this.prefix}data/${path.split("/").map(encodeSegment).join("/")}`;
+  }
+
+  /** `/headgate/v1/installation`: written with the first set of clusters, never deleted. */
+  installation(): string {
+    return `${this.prefix}installation`;
+  }
+
   /** `/headgate/v1/members/3f…`: persistent. */
   member(id: string): string {
     return `${this.prefix}members/${encodeSegment(id)}`;
