@@ -48,6 +48,7 @@ export type AuthorizationResult = Authorization | Refusal;
 const maxExpiresSeconds = 604_800;
 const headerCode = "AuthorizationHeaderMalformed";
 const queryCode = "AuthorizationQueryParametersError";
+const signedHeaderNames = /^[!#$%&'*+\-.^_`|~0-9a-z]+(?:;[!#$%&'*+\-.^_`|~0-9a-z]+)*$/;
 const useV4 = `Use signature version 4 (${algorithm})`;
 
 /** Reads what a request brings to prove who sends it. */
@@ -75,9 +76,12 @@ export function readAuthorization(head: RequestHead): AuthorizationResult {
 }
 
 function queryScheme(head: RequestHead): "v4" | "v2" | "both" | "none" {
-  const names = head.query.map(([name]) => name);
-  const v4 = names.includes("X-Amz-Algorithm") || names.includes("X-Amz-Signature");
-  const v2 = names.includes("AWSAccessKeyId") || names.includes("Signature");
+  let v4 = false;
+  let v2 = false;
+  for (const [name] of head.query) {
+    if (name === "X-Amz-Algorithm" || name === "X-Amz-Signature") v4 = true;
+    else if (name === "AWSAccessKeyId" || name === "Signature") v2 = true;
+  }
   if (v4 && v2) return "both";
   if (v4) return "v4";
   return v2 ? "v2" : "none";
@@ -86,14 +90,13 @@ function queryScheme(head: RequestHead): "v4" | "v2" | "both" | "none" {
 type Scheme = "v4" | "v4a" | "v2" | "foreign" | "none";
 
 function schemeOf(value: string): Scheme {
-  const word = value.trimStart().split(/[ \t,]/, 1)[0] ?? "";
-  if (word === algorithm) return "v4";
-  if (word.startsWith("AWS4-ECDSA-P256-SHA256")) return "v4a";
-  return word === "AWS" ? "v2" : "foreign";
+  if (/^AWS4-HMAC-SHA256(?=[ \t,])/.test(value)) return "v4";
+  if (value.startsWith("AWS4-ECDSA-P256-SHA256")) return "v4a";
+  return /^AWS(?=[ \t]|$)/.test(value) ? "v2" : "foreign";
 }
 
 function readHeader(head: RequestHead, value: string): HeaderAuthorization | Refusal {
-  const parts = authorizationParts(value.trimStart().slice(algorithm.length));
+  const parts = authorizationParts(value.slice(algorithm.length));
   if (parts === null) {
     const message =
       "The authorization header needs Credential, SignedHeaders and Signature, each once";
@@ -108,7 +111,7 @@ function readHeader(head: RequestHead, value: string): HeaderAuthorization | Ref
     return refusal("AccessDenied", "The request needs a valid x-amz-date or Date header");
   }
   const fields = signatureFields(
-    { ...parts, amzDate: formatAmzDate(signedAtMs), signedAtMs },
+    { ...parts, amzDate: sent?.trim() ?? formatAmzDate(signedAtMs), signedAtMs },
     fieldValue(head.headers, "x-amz-security-token"),
   );
   if (typeof fields === "string") return refusal(headerCode, fields);
@@ -185,8 +188,10 @@ function signatureFields(
     return "The date in the credential is not the date of the request";
   }
   const signedHeaders = raw.signedHeaders.split(";");
-  const wellFormed = signedHeaders.every((name) => /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name));
-  if (!wellFormed || new Set(signedHeaders).size !== signedHeaders.length) {
+  if (
+    !signedHeaderNames.test(raw.signedHeaders) ||
+    new Set(signedHeaders).size !== signedHeaders.length
+  ) {
     return "SignedHeaders must be lower-case header names with semicolons between them, each once";
   }
   if (!/^[0-9a-f]{64}$/.test(raw.signature))

@@ -63,9 +63,7 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   const illegal =
     scopeError(request) ?? timeError(authorization, request.nowMs) ?? coverError(request);
   if (illegal !== null) return { kind: "error", error: illegal };
-  const missing = authorization.signedHeaders.find(
-    (name) => fieldValue(head.headers, name) === null,
-  );
+  const missing = absentHeader(authorization.signedHeaders, head.headers);
   const match = matchingCandidate(request, credentials ?? nobody);
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
   if (missing !== undefined) {
@@ -114,17 +112,21 @@ function timeError(authorization: SignedAuthorization, nowMs: number): S3Error |
 
 /** A holder of a presigned PUT must not be able to add x-amz-copy-source, x-amz-acl or the like. */
 function coverError(request: VerifyRequest): S3Error | null {
-  const signed = new Set(request.authorization.signedHeaders);
-  const bare = new Set<string>();
+  const { signedHeaders } = request.authorization;
+  const bare: string[] = [];
   for (const [name] of request.head.headers) {
-    if ((name === "host" || name.startsWith("x-amz-")) && !signed.has(name)) bare.add(name);
+    if (name !== "host" && !name.startsWith("x-amz-")) continue;
+    if (!signedHeaders.includes(name) && !bare.includes(name)) bare.push(name);
   }
-  if (bare.size === 0) return null;
-  const names = [...bare].join(", ");
+  if (bare.length === 0) return null;
   return new S3Error("AccessDenied", {
-    message: "There were headers present in the request which were not signed",
-    details: { HeadersNotSigned: names },
+    message: `The signature does not cover header "${bare.join('", "')}"`,
+    details: { HeadersNotSigned: bare.join(", ") },
   });
+}
+
+function absentHeader(names: readonly string[], headers: HeaderList): string | undefined {
+  return names.find((name) => !headers.some(([candidate]) => candidate === name));
 }
 
 function tokenError(sent: string | null, issued: string | null): S3Error | null {
@@ -144,13 +146,6 @@ function tokenError(sent: string | null, issued: string | null): S3Error | null 
 type Match =
   | { readonly kind: "match"; readonly query: QueryList; readonly path: "canonical" | "raw" }
   | { readonly kind: "none"; readonly first: string };
-
-interface Spellings {
-  readonly paths: readonly (readonly [text: string, kind: "canonical" | "raw"])[];
-  readonly queries: readonly (readonly [text: string, query: QueryList])[];
-  readonly fields: readonly HeaderList[];
-  readonly hashes: readonly string[];
-}
 
 function matchingCandidate(request: VerifyRequest, credentials: SigningCredentials): Match {
   const { authorization, head } = request;
@@ -180,87 +175,89 @@ interface Candidate {
   readonly path: "canonical" | "raw";
 }
 
-/** Most likely first; the usual request has its right one in front. */
+/** The usual spelling first, on its own, so that the usual request pays for no other. */
 function* candidates(request: VerifyRequest): Generator<Candidate> {
-  const { paths, queries, fields, hashes } = spellings(request);
-  for (const [path, kind] of paths) {
-    for (const [query, list] of queries) {
-      for (const payloadHash of hashes) {
-        for (const lines of fields) {
-          yield { parts: { path, query, fields: lines, payloadHash }, query: list, path: kind };
-        }
+  const { head } = request;
+  const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
+  const query = signedQuery(request, head.query);
+  const fields = signedFields(request, canonicalValue);
+  const [payloadHash, otherHash] = payloadHashes(request);
+  const usual: Candidate = {
+    parts: { path, query, fields, payloadHash },
+    query: head.query,
+    path: "canonical",
+  };
+  yield usual;
+  const hashes = otherHash === undefined ? [payloadHash] : [payloadHash, otherHash];
+  const lists = [fields, ...otherFields(request, fields)];
+  for (const base of [...otherTargets(request, usual), usual]) {
+    for (const text of hashes) {
+      for (const list of lists) {
+        if (base === usual && text === payloadHash && list === fields) continue;
+        yield { ...base, parts: { ...base.parts, fields: list, payloadHash: text } };
       }
     }
   }
 }
 
-function spellings(request: VerifyRequest): Spellings {
-  const { authorization, head } = request;
-  const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
-  const paths: Spellings["paths"] =
-    path === head.rawPath
-      ? [[path, "canonical"]]
-      : [
-          [path, "canonical"],
-          [head.rawPath, "raw"],
-        ];
-  const sentHash = fieldValue(head.headers, "x-amz-content-sha256");
-  const presigned = authorization.kind === "presigned";
-  // A presigned upload with a pinned body may have been signed with either spelling.
-  const hashes =
-    presigned && sentHash !== null && sentHash !== unsignedPayload
-      ? [sentHash, unsignedPayload]
-      : [sentHash ?? unsignedPayload];
-  return {
-    paths,
-    queries: querySpellings(head, presigned),
-    fields: fieldSpellings(request),
-    hashes,
-  };
-}
-
-function querySpellings(head: RequestHead, presigned: boolean): Spellings["queries"] {
-  const readings = [head.query];
-  if (head.rawQuery.includes("+")) {
-    const plus = parseQuery(head.rawQuery, "plus");
-    if (plus !== null) readings.push(plus);
+/** The usual candidate with the path as sent, with a raw `+` as a plus, and both. */
+function otherTargets(request: VerifyRequest, usual: Candidate): readonly Candidate[] {
+  const { head } = request;
+  const targets: Candidate[] = [];
+  const plus = head.rawQuery.includes("+") ? parseQuery(head.rawQuery, "plus") : null;
+  if (plus !== null) {
+    const parts = { ...usual.parts, query: signedQuery(request, plus) };
+    targets.push({ ...usual, parts, query: plus });
   }
-  return readings.map((query) => {
-    // Only this one is left out, and only of a presigned query.
-    const signed = presigned ? query.filter(([name]) => name !== "X-Amz-Signature") : query;
-    return [encodeQuery(signed), query] as const;
-  });
+  if (usual.parts.path === head.rawPath) return targets;
+  const raw = [usual, ...targets].map(
+    (candidate): Candidate => ({
+      ...candidate,
+      parts: { ...candidate.parts, path: head.rawPath },
+      path: "raw",
+    }),
+  );
+  return [...targets, ...raw];
 }
 
-function fieldSpellings(request: VerifyRequest): readonly HeaderList[] {
+function signedQuery(request: VerifyRequest, query: QueryList): string {
+  if (request.authorization.kind === "header") return encodeQuery(query);
+  // Only this one is left out, and only of a presigned query.
+  return encodeQuery(query.filter(([name]) => name !== "X-Amz-Signature"));
+}
+
+/** A presigned upload with a pinned body may have been signed with either spelling. */
+function payloadHashes(request: VerifyRequest): readonly [string, string?] {
+  const sent = fieldValue(request.head.headers, "x-amz-content-sha256");
+  if (sent === null || sent === unsignedPayload) return [unsignedPayload];
+  return request.authorization.kind === "presigned" ? [sent, unsignedPayload] : [sent];
+}
+
+function signedFields(
+  request: VerifyRequest,
+  spelling: (value: string) => string,
+): readonly HeaderField[] {
   const { headers } = request.head;
-  const names = request.authorization.signedHeaders;
-  const sent: HeaderField[] = [];
-  let quoted = false;
-  for (const name of names) {
+  return request.authorization.signedHeaders.map((name) => {
     let joined: string | null = null;
     for (const [candidate, value] of headers) {
       if (candidate !== name) continue;
-      const text = canonicalValue(value);
-      if (!quoted && text !== value && /"[^"]*[ \t]{2}/.test(value)) quoted = true;
-      joined = joined === null ? text : `${joined},${text}`;
+      joined = joined === null ? spelling(value) : `${joined},${spelling(value)}`;
     }
-    sent.push([name, joined ?? ""]);
-  }
-  const all: HeaderList[] = [sent];
-  if (quoted) {
-    // Older guidance keeps runs of blanks inside double quotes.
-    all.push(
-      sent.map(([name, text]) => [name, quotedValue(fieldValue(headers, name) ?? text)] as const),
-    );
-  }
-  for (const host of otherHosts(request.head.host)) {
-    all.push(sent.map((field) => (field[0] === "host" ? (["host", host] as const) : field)));
-  }
-  return all;
+    return [name, joined ?? ""] as const;
+  });
 }
 
-/** Outside quotes as always, inside them as sent. */
+function otherFields(request: VerifyRequest, fields: HeaderList): readonly HeaderList[] {
+  const lists = otherHosts(request.head.host).map((host) =>
+    fields.map((field) => (field[0] === "host" ? (["host", host] as const) : field)),
+  );
+  const quoted = signedFields(request, quotedValue);
+  const differs = quoted.some(([, text], at) => text !== fields[at]?.[1]);
+  return differs ? [quoted, ...lists] : lists;
+}
+
+/** Runs of blanks collapse outside double quotes and stay inside them, as older guidance has it. */
 function quotedValue(value: string): string {
   const pieces = value.split(/("[^"]*")/);
   return pieces
