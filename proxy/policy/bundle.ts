@@ -41,10 +41,14 @@ const inflate = promisify(gunzip);
  * @throws FaultError policy_load when it is cut short or no WASM bundle.
  */
 export async function readBundleArchive(bytes: Uint8Array, name: string): Promise<PolicyBundle> {
-  return readBundleMembers(await unpack(bytes, name), name);
+  return readBundleMembers(await unpackArchive(bytes, name), name);
 }
 
-async function unpack(bytes: Uint8Array, name: string): Promise<ReadonlyMap<string, Uint8Array>> {
+/** Members of a bundle.tar.gz by path. @throws FaultError policy_load */
+export async function unpackArchive(
+  bytes: Uint8Array,
+  name: string,
+): Promise<ReadonlyMap<string, Uint8Array>> {
   if (bytes.length > maxBundleBytes) throw fault(name, "it is larger than 64 MiB");
   let archive: Uint8Array;
   try {

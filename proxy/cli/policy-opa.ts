@@ -1,0 +1,37 @@
+// Runs the `opa` binary, which policy authors need and running Headgate does not. Found by
+// HEADGATE_OPA or on PATH.
+
+import { execFile } from "node:child_process";
+import { FaultError } from "../placement/ports.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Output of one run. `status` is opa's exit code: 2 of `opa test` means failing tests. */
+export interface OpaRun {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The version that the committed bundle is built with; another one may give other bytes. */
+export const opaVersion = "1.22.3";
+
+const installLine = `go install github.com/open-policy-agent/opa@v${opaVersion}`;
+
+/** @throws FaultError config when there is no opa; the message says what to install. */
+export async function runOpa(parameters: readonly string[], env: Environment): Promise<OpaRun> {
+  const program = env["HEADGATE_OPA"] ?? "opa";
+  return await new Promise((resolve, reject) => {
+    const options = { env: { ...env }, maxBuffer: 64 * 2 ** 20 };
+    execFile(program, [...parameters], options, (error, stdout, stderr) => {
+      if (error === null) resolve({ status: 0, stdout, stderr });
+      else if (typeof error.code === "number") resolve({ status: error.code, stdout, stderr });
+      else reject(new FaultError("config", missing(program, error), error));
+    });
+  });
+}
+
+function missing(program: string, error: Error): string {
+  const reason = "code" in error && error.code === "ENOENT" ? "is not found" : error.message;
+  return `Cannot run "${program}": ${reason}. Install it with "${installLine}", then put it on PATH or name it in HEADGATE_OPA`;
+}
