@@ -1,7 +1,7 @@
 // The configured share of each cluster on the default wheel, as ratios.
 
-import type { ClusterRecord } from "../placement/records.ts";
-import type { Versioned } from "../placement/snapshot.ts";
+import type { ClusterRecord, Revision } from "../placement/records.ts";
+import type { PlacementSnapshot, Versioned } from "../placement/snapshot.ts";
 import { type AssignedWeights, effectiveWeights } from "../placement/weights.ts";
 import type { ClusterId } from "../s3/names.ts";
 
@@ -22,4 +22,13 @@ export function wheelShares(
   let total = 0;
   for (const weight of weights.values()) total += weight;
   return new Map([...weights].map(([id, weight]) => [id, weight / total]));
+}
+
+/** The newest mod revision of any cluster: what a view of all of them is at. */
+export function clustersRevision(view: PlacementSnapshot): Revision {
+  let newest = 0n;
+  for (const { modRevision } of view.clusters.values()) {
+    if (modRevision > newest) newest = modRevision;
+  }
+  return newest;
 }

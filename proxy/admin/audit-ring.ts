@@ -1,0 +1,49 @@
+// The last audited changes made through this process, for `GET /admin/v1/audit`, and a log line for
+// each. The durable trail is the audit line that a Registry writes with the change itself.
+
+import type { AuditLine, Clock, Log, Registry } from "../placement/ports.ts";
+
+export interface AuditEvent {
+  readonly atMs: number;
+  readonly line: AuditLine;
+}
+
+const maxEvents = 1000;
+
+export class AuditRing {
+  readonly #events: AuditEvent[] = [];
+
+  add(event: AuditEvent): void {
+    this.#events.push(event);
+    if (this.#events.length > maxEvents) this.#events.shift();
+  }
+
+  newest(limit: number): readonly AuditEvent[] {
+    return this.#events.slice(-limit).toReversed();
+  }
+}
+
+/** The same registry, whose audited commits are also kept in the ring and logged. */
+export function auditedRegistry(
+  registry: Registry,
+  into: { readonly ring: AuditRing; readonly clock: Clock; readonly log: Log },
+): Registry {
+  return {
+    members: (signal) => registry.members(signal),
+    async commit(changes, audit) {
+      const result = await registry.commit(changes, audit);
+      if (result.kind === "committed" && audit !== null) {
+        into.ring.add({ atMs: into.clock.nowMs(), line: audit });
+        into.log.write("info", "audit", {
+          action: audit.action,
+          resource: audit.resource,
+          actor: audit.actor.name,
+          remote_address: audit.actor.remoteAddress,
+          request_id: audit.requestId,
+          detail: audit.detail,
+        });
+      }
+      return result;
+    },
+  };
+}
