@@ -1,0 +1,129 @@
+// What every real suite stands on: two RGW clusters, etcd, Headgate processes, and a count of what ran.
+// Each test checks that both radosgw daemons are the ones that were started, before it and after it.
+
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { S3Client } from "@aws-sdk/client-s3";
+import type { Test } from "tap";
+import { requireCommands } from "../../support/requires.ts";
+import { type ClusterSetting, clientPair, Headgate, type HeadgateSettings } from "./headgate.ts";
+import { freePort } from "./processes.ts";
+import { type Pair, s3Client } from "./s3.ts";
+import { EtcdNode, installLine, RgwPair, rgwPair, serviceCommands } from "./services.ts";
+
+/** Where the tests of one tap run note that they ran; the runner is the parent of each of them. */
+const ranFile = join(tmpdir(), `headgate-real-${process.ppid}`, "ran");
+
+/** Names of the real tests that have run to their end in this tap run. */
+export function testsThatRan(): readonly string[] {
+  try {
+    return readFileSync(ranFile, "utf8")
+      .split("\n")
+      .filter((name) => name !== "");
+  } catch {
+    return [];
+  }
+}
+
+export function forgetTestsThatRan(): void {
+  rmSync(join(ranFile, ".."), { recursive: true, force: true });
+}
+
+export class Lab {
+  readonly dir: string;
+  readonly rgw: RgwPair;
+  readonly etcd: EtcdNode;
+  readonly #closing: (() => Promise<void> | void)[] = [];
+
+  private constructor(dir: string, rgw: RgwPair, etcd: EtcdNode) {
+    this.dir = dir;
+    this.rgw = rgw;
+    this.etcd = etcd;
+  }
+
+  static async open(ports: { readonly rgw: number; readonly etcd: number }): Promise<Lab> {
+    const dir = mkdtempSync(join(tmpdir(), "headgate-lab-"));
+    const a = await freePort();
+    const b = await freePort();
+    const rgw = new RgwPair(join(dir, "rgw"), { a, b, mon: ports.rgw });
+    const etcd = new EtcdNode(join(dir, "etcd"), ports.etcd);
+    const lab = new Lab(dir, rgw, etcd);
+    try {
+      await Promise.all([rgw.up(), etcd.up()]);
+    } catch (error) {
+      await lab.close();
+      throw error;
+    }
+    return lab;
+  }
+
+  /** Clusters a and b with these weights. */
+  clusters(weights: { readonly a: number; readonly b: number }): readonly ClusterSetting[] {
+    return [
+      { id: "a", url: this.rgw.url("a"), weight: weights.a },
+      { id: "b", url: this.rgw.url("b"), weight: weights.b },
+    ];
+  }
+
+  async headgate(settings: Omit<HeadgateSettings, "etcdUrl">): Promise<Headgate> {
+    const started = await Headgate.start(this.dir, { ...settings, etcdUrl: this.etcd.url });
+    this.#closing.push(() => started.stop());
+    return started;
+  }
+
+  client(headgate: Headgate): S3Client {
+    return this.#client(headgate.url, clientPair);
+  }
+
+  /** Straight to one RGW, past Headgate. */
+  direct(cluster: "a" | "b"): S3Client {
+    return this.#client(this.rgw.url(cluster), rgwPair);
+  }
+
+  #client(url: string, pair: Pair): S3Client {
+    const client = s3Client(url, pair);
+    this.#closing.push(() => client.destroy());
+    return client;
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closing.toReversed()) await close();
+    await Promise.all([this.rgw.down(), this.etcd.down()]);
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Runs the tests of one file on a lab of its own. Without the services the file is one skip with the
+ * install line. `test` is `t.test` that counts and looks after the radosgw daemons.
+ */
+export function withLab(
+  t: Test,
+  commands: readonly string[],
+  body: (lab: Lab, test: RealTest) => Promise<void>,
+): void {
+  const requirement = requireCommands(t, [...serviceCommands, ...commands], installLine);
+  void t.test("on real clusters", { ...requirement, timeout: 280_000 }, async (t) => {
+    const lab = await Lab.open({ rgw: await monPort(), etcd: await freePort() });
+    t.teardown(() => lab.close());
+    const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
+    await body(lab, (name, run) => pending.push({ name, run }));
+    for (const { name, run } of pending) {
+      await t.test(name, { timeout: 240_000 }, async (t) => {
+        t.strictSame(lab.rgw.dead(), [], "both radosgw run before");
+        await run(t);
+        t.strictSame(lab.rgw.dead(), [], "both radosgw run after");
+        mkdirSync(join(ranFile, ".."), { recursive: true });
+        appendFileSync(ranFile, `${name}\n`);
+      });
+    }
+  });
+}
+
+export type RealTest = (name: string, run: (t: Test) => Promise<void>) => void;
+
+/** A monitor port whose OSD range (30 to 130 above it) stays below the ephemeral ports. */
+async function monPort(): Promise<number> {
+  return 20_000 + ((await freePort()) % 10_000);
+}
