@@ -12,10 +12,18 @@ const prime2Hi = 0xc2b2ae3d | 0;
 const prime2Lo = 0x27d4eb4f;
 const prime3Hi = 0x165667b1;
 const prime3Lo = 0x9e3779f9 | 0;
-const prime4Hi = 0x85ebca77 | 0;
-const prime4Lo = 0xc2b2ae63 | 0;
 const prime5Hi = 0x27d4eb2f;
 const prime5Lo = 0x165667c5;
+const prime1: Limbs = Int32Array.of(prime1Hi, prime1Lo);
+const prime2: Limbs = Int32Array.of(prime2Hi, prime2Lo);
+const prime3: Limbs = Int32Array.of(prime3Hi, prime3Lo);
+const prime4: Limbs = Int32Array.of(0x85ebca77, 0xc2b2ae63);
+const zero: Limbs = new Int32Array(2);
+// The two factors of splitmix64's finalizer.
+const mix1Hi = 0xbf58476d | 0;
+const mix1Lo = 0x1ce4e5b9;
+const mix2Hi = 0x94d049bb | 0;
+const mix2Lo = 0x133111eb;
 
 /** High half of the 64-bit product of two unsigned 32-bit numbers. */
 function mulHigh(a: number, b: number): number {
@@ -29,106 +37,125 @@ function mulHigh(a: number, b: number): number {
   return (Math.imul(a1, b1) + (p01 >>> 16) + (p10 >>> 16) + (middle >>> 16)) | 0;
 }
 
-/** 1 if the low halves `a + b = sum` overflowed. */
+/** High half of the 64-bit product of (hi, lo) and a prime; the low half is `imul(lo, primeLo)`. */
+function productHigh(hi: number, lo: number, primeHi: number, primeLo: number): number {
+  return (mulHigh(lo, primeLo) + Math.imul(lo, primeHi) + Math.imul(hi, primeLo)) | 0;
+}
+
+/** 1 if adding `a` to another low half gave `sum` by overflow. */
 function carry(sum: number, a: number): number {
   return sum >>> 0 < a >>> 0 ? 1 : 0;
 }
 
-/** Where `step` leaves its result. Synchronous and never held across a call from outside. */
+// Scratch of one call: everything here is synchronous and nothing is read after a call has ended.
+/** The four lanes of inputs of 32 bytes and more, high and low in turn; then one for `round(0, v)`. */
+const lanes = new Int32Array(10);
+const single: number = 8;
 const acc: Limbs = new Int32Array(2);
-const merged: Limbs = new Int32Array(2);
-/** The four lanes of inputs of 32 bytes and more, high and low in turn. */
-const lanes = new Int32Array(8);
 const encoder = new TextEncoder();
 /** Longest tenant, bucket and key together are 64 + 1 + 255 + 1 + 1024 bytes. */
-const scratch = new Uint8Array(2048);
+const scratch = new Uint8Array(4096);
+const scratchView = new DataView(scratch.buffer);
 
-/** `at[i] = at[i] * prime` */
-function multiply(at: Int32Array, i: number, primeHi: number, primeLo: number): void {
-  const hi = at[i] ?? 0;
-  const lo = at[i + 1] ?? 0;
-  at[i] = mulHigh(lo, primeLo) + Math.imul(lo, primeHi) + Math.imul(hi, primeLo);
-  at[i + 1] = Math.imul(lo, primeLo);
-}
-
-/** `at[i] = at[i] + value` */
-function add(at: Int32Array, i: number, valueHi: number, valueLo: number): void {
-  const before = at[i + 1] ?? 0;
-  const lo = (before + valueLo) | 0;
-  at[i] = (at[i] ?? 0) + valueHi + carry(lo, before);
-  at[i + 1] = lo;
-}
-
-/** Rotates left by 1 to 31 bits. */
-function rotate(at: Int32Array, i: number, bits: number): void {
-  const hi = at[i] ?? 0;
-  const lo = at[i + 1] ?? 0;
-  at[i] = (hi << bits) | (lo >>> (32 - bits));
-  at[i + 1] = (lo << bits) | (hi >>> (32 - bits));
-}
-
-/** XXH64's round: `at[i] = rotl(at[i] + value * prime2, 31) * prime1` */
-function round(at: Int32Array, i: number, valueHi: number, valueLo: number): void {
+/** XXH64's round: `lane = rotl(lane + value * prime2, 31) * prime1` */
+function round(i: number, valueHi: number, valueLo: number): void {
   const lo = Math.imul(valueLo, prime2Lo);
-  const hi =
-    mulHigh(valueLo, prime2Lo) + Math.imul(valueLo, prime2Hi) + Math.imul(valueHi, prime2Lo);
-  add(at, i, hi | 0, lo);
-  rotate(at, i, 31);
-  multiply(at, i, prime1Hi, prime1Lo);
+  const sumLo = (lo + (lanes[i + 1] ?? 0)) | 0;
+  const sumHi =
+    (productHigh(valueHi, valueLo, prime2Hi, prime2Lo) + (lanes[i] ?? 0) + carry(sumLo, lo)) | 0;
+  const turnedHi = (sumHi << 31) | (sumLo >>> 1);
+  const turnedLo = (sumLo << 31) | (sumHi >>> 1);
+  lanes[i] = productHigh(turnedHi, turnedLo, prime1Hi, prime1Lo);
+  lanes[i + 1] = Math.imul(turnedLo, prime1Lo);
 }
 
-/** `acc ^= acc >>> bits`, for 1 to 31 bits. */
-function shiftXor(at: Limbs, bits: number): void {
-  const hi = at[0] ?? 0;
-  at[1] = (at[1] ?? 0) ^ ((at[1] ?? 0) >>> bits) ^ (hi << (32 - bits));
-  at[0] = hi ^ (hi >>> bits);
+/** `acc = rotl(acc, bits) * prime + addend`, for 1 to 31 bits. */
+function turn(bits: number, prime: Limbs, addend: Limbs): void {
+  const hi = acc[0] ?? 0;
+  const lo = acc[1] ?? 0;
+  const turnedHi = bits === 0 ? hi : (hi << bits) | (lo >>> (32 - bits));
+  const turnedLo = bits === 0 ? lo : (lo << bits) | (hi >>> (32 - bits));
+  const primeLo = prime[1] ?? 0;
+  const productLo = Math.imul(turnedLo, primeLo);
+  const sumLo = (productLo + (addend[1] ?? 0)) | 0;
+  acc[0] =
+    productHigh(turnedHi, turnedLo, prime[0] ?? 0, primeLo) +
+    (addend[0] ?? 0) +
+    carry(sumLo, productLo);
+  acc[1] = sumLo;
 }
 
-/** `acc ^= round(0, value)`, the step shared by lane merging and the 8-byte tail. */
-function mergeRound(valueHi: number, valueLo: number): void {
-  merged.fill(0);
-  round(merged, 0, valueHi, valueLo);
-  acc[0] = (acc[0] ?? 0) ^ (merged[0] ?? 0);
-  acc[1] = (acc[1] ?? 0) ^ (merged[1] ?? 0);
+/** `acc = (acc ^ round(0, value)) …`, the first half of merging a lane and of the 8-byte tail. */
+function xorRound(valueHi: number, valueLo: number): void {
+  lanes[single] = 0;
+  lanes[single + 1] = 0;
+  round(single, valueHi, valueLo);
+  acc[0] = (acc[0] ?? 0) ^ (lanes[single] ?? 0);
+  acc[1] = (acc[1] ?? 0) ^ (lanes[single + 1] ?? 0);
 }
 
-function word(bytes: Uint8Array, at: number): number {
-  return (
-    (bytes[at] ?? 0) |
-    ((bytes[at + 1] ?? 0) << 8) |
-    ((bytes[at + 2] ?? 0) << 16) |
-    ((bytes[at + 3] ?? 0) << 24)
-  );
+/** Adds lane i, rotated, to `acc`. */
+function gather(i: number, bits: number): void {
+  const hi = lanes[i] ?? 0;
+  const lo = lanes[i + 1] ?? 0;
+  const turnedLo = (lo << bits) | (hi >>> (32 - bits));
+  const sumLo = (turnedLo + (acc[1] ?? 0)) | 0;
+  acc[0] = (acc[0] ?? 0) + ((hi << bits) | (lo >>> (32 - bits))) + carry(sumLo, turnedLo);
+  acc[1] = sumLo;
 }
 
 /** Consumes whole 32-byte stripes into `acc`; returns how many bytes that were. */
-function stripes(bytes: Uint8Array, length: number): number {
-  // prime1 + prime2, prime2, 0, -prime1
-  lanes.set([0x60ea27ee | 0, 0xadc0b5d6 | 0, prime2Hi, prime2Lo, 0, 0, 0x61c8864e, 0x7a143579]);
+function stripes(bytes: DataView, length: number): number {
+  lanes[0] = 0x60ea27ee;
+  lanes[1] = 0xadc0b5d6 | 0;
+  lanes[2] = prime2Hi;
+  lanes[3] = prime2Lo;
+  lanes[4] = 0;
+  lanes[5] = 0;
+  lanes[6] = 0x61c8864e;
+  lanes[7] = 0x7a143579;
   let at = 0;
   for (; at + 32 <= length; at += 32) {
-    round(lanes, 0, word(bytes, at + 4), word(bytes, at));
-    round(lanes, 2, word(bytes, at + 12), word(bytes, at + 8));
-    round(lanes, 4, word(bytes, at + 20), word(bytes, at + 16));
-    round(lanes, 6, word(bytes, at + 28), word(bytes, at + 24));
+    for (let i = 0; i < 8; i += 2) {
+      round(i, bytes.getInt32(at + 4 * i + 4, true), bytes.getInt32(at + 4 * i, true));
+    }
   }
-  const rotated = lanes.slice();
-  rotate(rotated, 0, 1);
-  rotate(rotated, 2, 7);
-  rotate(rotated, 4, 12);
-  rotate(rotated, 6, 18);
-  acc.fill(0);
-  for (let i = 0; i < 8; i += 2) add(acc, 0, rotated[i] ?? 0, rotated[i + 1] ?? 0);
+  acc[0] = 0;
+  acc[1] = 0;
+  gather(0, 1);
+  gather(2, 7);
+  gather(4, 12);
+  gather(6, 18);
   for (let i = 0; i < 8; i += 2) {
-    mergeRound(lanes[i] ?? 0, lanes[i + 1] ?? 0);
-    multiply(acc, 0, prime1Hi, prime1Lo);
-    add(acc, 0, prime4Hi, prime4Lo);
+    xorRound(lanes[i] ?? 0, lanes[i + 1] ?? 0);
+    turn(0, prime1, prime4);
   }
   return at;
 }
 
-/** XXH64 of the first `length` bytes, seed 0, into `out`. */
-export function xxh64(bytes: Uint8Array, length: number, out: Limbs): void {
+/** The bytes behind the last stripe: eights, then one four, then ones. */
+function tail(bytes: DataView, from: number, length: number): void {
+  let at = from;
+  for (; at + 8 <= length; at += 8) {
+    xorRound(bytes.getInt32(at + 4, true), bytes.getInt32(at, true));
+    turn(27, prime1, prime4);
+  }
+  if (at + 4 <= length) {
+    const value = bytes.getInt32(at, true);
+    acc[0] = (acc[0] ?? 0) ^ productHigh(0, value, prime1Hi, prime1Lo);
+    acc[1] = (acc[1] ?? 0) ^ Math.imul(value, prime1Lo);
+    turn(23, prime2, prime3);
+    at += 4;
+  }
+  for (; at < length; at += 1) {
+    const value = bytes.getUint8(at);
+    acc[0] = (acc[0] ?? 0) ^ productHigh(0, value, prime5Hi, prime5Lo);
+    acc[1] = (acc[1] ?? 0) ^ Math.imul(value, prime5Lo);
+    turn(11, prime1, zero);
+  }
+}
+
+function hash(bytes: DataView, length: number, out: Limbs): void {
   let at = 0;
   if (length >= 32) {
     at = stripes(bytes, length);
@@ -136,65 +163,61 @@ export function xxh64(bytes: Uint8Array, length: number, out: Limbs): void {
     acc[0] = prime5Hi;
     acc[1] = prime5Lo;
   }
-  add(acc, 0, 0, length);
-  for (; at + 8 <= length; at += 8) {
-    mergeRound(word(bytes, at + 4), word(bytes, at));
-    rotate(acc, 0, 27);
-    multiply(acc, 0, prime1Hi, prime1Lo);
-    add(acc, 0, prime4Hi, prime4Lo);
-  }
-  if (at + 4 <= length) {
-    const value = word(bytes, at);
-    const lo = Math.imul(value, prime1Lo);
-    acc[0] = (acc[0] ?? 0) ^ (mulHigh(value, prime1Lo) + Math.imul(value, prime1Hi));
-    acc[1] = (acc[1] ?? 0) ^ lo;
-    rotate(acc, 0, 23);
-    multiply(acc, 0, prime2Hi, prime2Lo);
-    add(acc, 0, prime3Hi, prime3Lo);
-    at += 4;
-  }
-  for (; at < length; at += 1) {
-    const value = bytes[at] ?? 0;
-    acc[0] = (acc[0] ?? 0) ^ (mulHigh(value, prime5Lo) + Math.imul(value, prime5Hi));
-    acc[1] = (acc[1] ?? 0) ^ Math.imul(value, prime5Lo);
-    rotate(acc, 0, 11);
-    multiply(acc, 0, prime1Hi, prime1Lo);
-  }
-  // Avalanche: 33, prime2, 29, prime3, 32. A shift by 33 takes the high half alone, by one bit.
-  acc[1] = (acc[1] ?? 0) ^ ((acc[0] ?? 0) >>> 1);
-  multiply(acc, 0, prime2Hi, prime2Lo);
-  shiftXor(acc, 29);
-  multiply(acc, 0, prime3Hi, prime3Lo);
-  out.set(acc);
-  out[1] = (out[1] ?? 0) ^ (out[0] ?? 0);
+  const lo = ((acc[1] ?? 0) + length) | 0;
+  acc[0] = (acc[0] ?? 0) + carry(lo, length);
+  acc[1] = lo;
+  tail(bytes, at, length);
+  finish(out);
+}
+
+/** The avalanche: shifts by 33, 29 and 32 around prime2 and prime3. */
+function finish(out: Limbs): void {
+  const hi0 = acc[0] ?? 0;
+  const lo0 = (acc[1] ?? 0) ^ (hi0 >>> 1);
+  const hi1 = productHigh(hi0, lo0, prime2Hi, prime2Lo);
+  const lo1 = Math.imul(lo0, prime2Lo);
+  const hi2 = hi1 ^ (hi1 >>> 29);
+  const lo2 = lo1 ^ ((lo1 >>> 29) | (hi1 << 3));
+  const hi3 = productHigh(hi2, lo2, prime3Hi, prime3Lo);
+  out[0] = hi3;
+  out[1] = Math.imul(lo2, prime3Lo) ^ hi3;
+}
+
+/** XXH64 of bytes, seed 0, into `out`. */
+export function xxh64(bytes: Uint8Array, out: Limbs): void {
+  hash(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), bytes.length, out);
 }
 
 /** XXH64 of a text's UTF-8 bytes, seed 0, into `out`. Well-formed texts of any length. */
 export function xxh64Text(text: string, out: Limbs): void {
-  // A code unit takes three bytes at most; only the names of this system are short enough to matter.
+  // A code unit takes three bytes at most.
   if (text.length * 3 > scratch.length) {
-    const bytes = encoder.encode(text);
-    xxh64(bytes, bytes.length, out);
+    xxh64(encoder.encode(text), out);
     return;
   }
   for (let i = 0; i < text.length; i += 1) {
     const code = text.charCodeAt(i);
     if (code > 0x7f) {
-      xxh64(scratch, encoder.encodeInto(text, scratch).written, out);
+      hash(scratchView, encoder.encodeInto(text, scratch).written, out);
       return;
     }
     scratch[i] = code;
   }
-  xxh64(scratch, text.length, out);
+  hash(scratchView, text.length, out);
 }
 
-/** `out = mix(a XOR b)` with the splitmix64 finalizer. */
+/** `out = mix(a XOR b)` with the splitmix64 finalizer: shifts by 30, 27 and 31. */
 export function mixXor(out: Limbs, a: Limbs, bHi: number, bLo: number): void {
-  out[0] = (a[0] ?? 0) ^ bHi;
-  out[1] = (a[1] ?? 0) ^ bLo;
-  shiftXor(out, 30);
-  multiply(out, 0, 0xbf58476d | 0, 0x1ce4e5b9);
-  shiftXor(out, 27);
-  multiply(out, 0, 0x94d049bb | 0, 0x133111eb);
-  shiftXor(out, 31);
+  const hi0 = (a[0] ?? 0) ^ bHi;
+  const lo0 = (a[1] ?? 0) ^ bLo;
+  const hi1 = hi0 ^ (hi0 >>> 30);
+  const lo1 = lo0 ^ ((lo0 >>> 30) | (hi0 << 2));
+  const hi2 = productHigh(hi1, lo1, mix1Hi, mix1Lo);
+  const lo2 = Math.imul(lo1, mix1Lo);
+  const hi3 = hi2 ^ (hi2 >>> 27);
+  const lo3 = lo2 ^ ((lo2 >>> 27) | (hi2 << 5));
+  const hi4 = productHigh(hi3, lo3, mix2Hi, mix2Lo);
+  const lo4 = Math.imul(lo3, mix2Lo);
+  out[0] = hi4 ^ (hi4 >>> 31);
+  out[1] = lo4 ^ ((lo4 >>> 31) | (hi4 << 1));
 }

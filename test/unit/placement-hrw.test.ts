@@ -65,7 +65,7 @@ t.test("xxh64 gives the published and the committed values", async (t) => {
     [101, "0eab543384f878ad"],
   ] as const;
   for (const [length, hash] of published) {
-    xxh64(bytes, length, out);
+    xxh64(bytes.subarray(0, length), out);
     t.equal(hex(out), hash, `${String(length)} bytes`);
   }
   t.equal(hashOf("abc"), "44bc2cf5ad770999");
@@ -85,7 +85,7 @@ t.test("xxh64 equals the oracle for texts of every length and alphabet", async (
     if (hashOf(text) !== expected(text)) t.fail(`${String(length)} code units`);
   }
   // Longer than any name: past the scratch buffer, in one byte and in four bytes a character.
-  for (const text of ["x".repeat(5000), "😀".repeat(900), "x".repeat(682), "x".repeat(683)]) {
+  for (const text of ["x".repeat(5000), "😀".repeat(900), "x".repeat(1365), "x".repeat(1366)]) {
     t.equal(hashOf(text), expected(text));
   }
   fc.assert(
