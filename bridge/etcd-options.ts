@@ -73,14 +73,29 @@ class Endpoints {
   }
 }
 
-const passThrough: HostPolicy = {
-  get _altReturn(): never {
-    throw new Error("never read");
-  },
-  onSuccess: neverFires,
-  onFailure: neverFires,
-  execute: async (call) => call({ signal: new AbortController().signal }),
-};
+/** grpc-js's words for a call that never left: the one failure that is safe to repeat elsewhere. */
+const unsentText = "No connection established";
+
+/** Repeats unsent calls on the other endpoints, and nothing else. */
+function acrossEndpoints(count: number): HostPolicy {
+  return {
+    get _altReturn(): never {
+      throw new Error("never read");
+    },
+    onSuccess: neverFires,
+    onFailure: neverFires,
+    execute: async (call) => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await call({ signal: new AbortController().signal });
+        } catch (error) {
+          const isUnsent = error instanceof Error && error.message.includes(unsentText);
+          if (!isUnsent || attempt >= count) throw error;
+        }
+      }
+    },
+  };
+}
 
 /** Options for etcd3's client. */
 export function etcdClientOptions(options: EtcdOptions): IOptions {
@@ -88,7 +103,10 @@ export function etcdClientOptions(options: EtcdOptions): IOptions {
   const { tls, username, password } = options;
   return {
     hosts: [...options.endpoints],
-    faultHandling: { host: (endpoint) => endpoints.policy(endpoint), global: passThrough },
+    faultHandling: {
+      host: (endpoint) => endpoints.policy(endpoint),
+      global: acrossEndpoints(options.endpoints.length),
+    },
     grpcOptions: {
       // Stalls are noticed by the watch's own heartbeat (etcd-watch.ts). HTTP/2 pings back it up;
       // etcd cuts a connection that pings more often than its grpc-keepalive-min-time of 5 s (seen
