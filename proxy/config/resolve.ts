@@ -30,8 +30,8 @@ export interface Config {
   };
   /** Initial storage class pins. */
   readonly classes: ReadonlyMap<string, ClusterId>;
-  /** 32 bytes; null: kept in the state store. */
-  readonly handleKey: Uint8Array | null;
+  /** 32 bytes each, the current first, up to two previous; null: kept in the state store. */
+  readonly handleKeys: readonly Uint8Array[] | null;
   readonly member: {
     readonly leaseTtlSeconds: number;
     /** Null: never fenced. */
@@ -140,7 +140,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
       memoMaxEntries: data.policy.memo.max_entries,
     },
     classes: classesConfig(data, checks),
-    handleKey: handleKey(data, checks),
+    handleKeys: handleKeys(data, checks),
     member: memberConfig(data, checks),
     state: stateConfig(data, checks),
     snapshotFile: data.state.snapshot_file === "" ? null : data.state.snapshot_file,
@@ -321,13 +321,22 @@ function classesConfig(data: Settings, checks: Checks): ReadonlyMap<string, Clus
   }
   return classes;
 }
-
-function handleKey(data: Settings, checks: Checks): Uint8Array | null {
+function handleKeys(data: Settings, checks: Checks): readonly Uint8Array[] | null {
   const path: SettingPath = ["keys", "handle_key_file"];
-  const text = checks.read(data.keys.handle_key_file, path)?.trim() ?? null;
+  const text = checks.read(data.keys.handle_key_file, path);
   if (text === null) return null;
-  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, "hex");
-  checks.fault(path, "File needs 64 hex digits, as openssl rand -hex 32 prints them");
+  const lines = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const keys = lines.filter((line) => /^[0-9a-fA-F]{64}$/.test(line));
+  if (keys.length >= 1 && keys.length <= 3 && keys.length === lines.length) {
+    return keys.map((line) => Buffer.from(line, "hex"));
+  }
+  checks.fault(
+    path,
+    "File needs one to three lines of 64 hex digits, as openssl rand -hex 32 prints them",
+  );
   return null;
 }
 

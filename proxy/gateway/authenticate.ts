@@ -17,8 +17,7 @@ import { verifySignature } from "../s3/verify.ts";
 export interface Credential {
   readonly accessKeyId: AccessKeyId;
   readonly secretAccessKey: string;
-  readonly sessionToken: null;
-  readonly principal: Omit<Principal, "scheme">;
+  readonly principal: Principal;
 }
 
 export interface CredentialSource {
@@ -68,7 +67,7 @@ export function authenticate(
   const verified = verifySignature({
     head,
     authorization,
-    credentials: credential ?? null,
+    credentials: credential === undefined ? null : { ...credential, sessionToken: null },
     nowMs,
     keys: settings.keys,
     regions: settings.regions,

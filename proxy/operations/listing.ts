@@ -32,13 +32,14 @@ export async function listObjects(
   const reading = readListRequest(request.query, request.operation === "ListObjectsV2" ? 2 : 1);
   if (reading.kind === "error") throw reading.error;
   const list = reading.request;
-  const binding: TokenBinding = {
+  // Read only where there is a token: a start without the state store may have no keys yet.
+  const binding = (): TokenBinding => ({
     keys: ports.handleKeys,
     tenant: request.tenant,
     bucket,
     prefix: list.prefix,
     delimiter: list.delimiter,
-  };
+  });
   // A member without contact may not know every cluster: an absent key is not known to be absent.
   assertAbsenceKnown(request, ports);
   const merge = new ListMerge({
@@ -58,9 +59,9 @@ export async function listObjects(
   );
 }
 
-function startOf(list: ListRequest, binding: TokenBinding): ListPosition | null {
+function startOf(list: ListRequest, binding: () => TokenBinding): ListPosition | null {
   if (list.continuationToken !== null) {
-    const position = readListToken(list.continuationToken, binding);
+    const position = readListToken(list.continuationToken, binding());
     if (position === null) {
       throw new S3Error("InvalidArgument", { message: "The continuation token is not valid" });
     }
@@ -70,10 +71,14 @@ function startOf(list: ListRequest, binding: TokenBinding): ListPosition | null 
   return after === "" ? null : { kind: "key", text: after };
 }
 
-function tokenOf(page: MergedPage, binding: TokenBinding, ports: OperationPorts): string | null {
+function tokenOf(
+  page: MergedPage,
+  binding: () => TokenBinding,
+  ports: OperationPorts,
+): string | null {
   if (!page.truncated || page.last === null) return null;
   const { revision } = ports.snapshots.current();
-  return listToken({ ...page.last, revision }, binding);
+  return listToken({ ...page.last, revision }, binding());
 }
 
 interface Asking {

@@ -1,0 +1,170 @@
+// A whole Headgate in this process, over demo clusters that can be looked into: what the wire tests
+// talk to. Everything is real but the clusters' storage and the placement state, which is memory.
+
+import { S3Client } from "@aws-sdk/client-s3";
+import type { Test } from "tap";
+import type { Config } from "../../proxy/config.ts";
+import { loadConfig } from "../../proxy/config.ts";
+import type { DemoServer } from "../../proxy/demo/server.ts";
+import { startDemoServer } from "../../proxy/demo/server.ts";
+import type { AccessRecord } from "../../proxy/gateway/trace.ts";
+import type { Headgate } from "../../proxy/main.ts";
+import { startHeadgate, systemClock, systemRandom } from "../../proxy/main.ts";
+import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
+
+export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
+export const readerKeys = { accessKeyId: "test-reader", secretAccessKey: "test-reader-secret" };
+const clusterKeys = { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" };
+
+export interface TestHeadgate {
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly clusters: Readonly<Record<string, DemoServer>>;
+  readonly s3: S3Client;
+  readonly accessLog: readonly AccessRecord[];
+  readonly logLines: readonly { readonly level: LogLevel; readonly event: string; readonly fields: LogFields }[];
+  client(options?: Partial<ConstructorParameters<typeof S3Client>[0]>): S3Client;
+  admin(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }>;
+  stop(): Promise<void>;
+}
+
+export interface TestHeadgateOptions {
+  /** Cluster → weight; default a, b, c with 1, 2, 3. */
+  readonly clusters?: Readonly<Record<string, number>>;
+  /** YAML that is merged behind the settings of the test. */
+  readonly settings?: string;
+  readonly states?: Readonly<Record<string, string>>;
+  /** Start over clusters that run already. */
+  readonly servers?: Readonly<Record<string, DemoServer>>;
+}
+
+const credentials = `
+users:
+  - uid: client
+    keys: [{access_key: ${clientKeys.accessKeyId}, secret_key: ${clientKeys.secretAccessKey}}]
+    grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
+  - uid: reader
+    keys: [{access_key: ${readerKeys.accessKeyId}, secret_key: ${readerKeys.secretAccessKey}}]
+    grants: [{buckets: ["shown-*"], keys: ["*"], allow: [read, list]}]
+`;
+
+export async function startClusters(
+  t: Test,
+  ids: readonly string[],
+): Promise<Readonly<Record<string, DemoServer>>> {
+  const servers: Record<string, DemoServer> = {};
+  for (const id of ids) {
+    const server = await startDemoServer({
+      port: 0,
+      credentials: { ...clusterKeys, sessionToken: null },
+      clock: systemClock,
+      random: systemRandom,
+      minPartBytes: 1,
+    });
+    t.teardown(() => server.close());
+    servers[id] = server;
+  }
+  return servers;
+}
+
+export async function startTestHeadgate(
+  t: Test,
+  options: TestHeadgateOptions = {},
+): Promise<TestHeadgate> {
+  const weights = options.clusters ?? { a: 1, b: 2, c: 3 };
+  const servers = options.servers ?? (await startClusters(t, Object.keys(weights)));
+  const accessLog: AccessRecord[] = [];
+  const logLines: { level: LogLevel; event: string; fields: LogFields }[] = [];
+  const headgate = await startHeadgate(testConfig(weights, servers, options), {
+    version: "0.0.0-test",
+    log: { write: (level, event, fields = {}) => logLines.push({ level, event, fields }) },
+    accessLog: { write: (record) => accessLog.push(record) },
+    signal: AbortSignal.timeout(20_000),
+  });
+  t.teardown(() => headgate.close(0));
+  return running(headgate, { servers, accessLog, logLines, t });
+}
+
+function running(
+  headgate: Headgate,
+  parts: {
+    readonly servers: Readonly<Record<string, DemoServer>>;
+    readonly accessLog: readonly AccessRecord[];
+    readonly logLines: TestHeadgate["logLines"];
+    readonly t: Test;
+  },
+): TestHeadgate {
+  const adminUrl = headgate.adminUrl ?? "";
+  const client: TestHeadgate["client"] = (given = {}) => {
+    const made = new S3Client({
+      endpoint: headgate.s3Url,
+      region: "us-east-1",
+      forcePathStyle: true,
+      credentials: clientKeys,
+      requestChecksumCalculation: "WHEN_REQUIRED",
+      responseChecksumValidation: "WHEN_REQUIRED",
+      maxAttempts: 1,
+      ...given,
+    });
+    parts.t.teardown(() => made.destroy());
+    return made;
+  };
+  return {
+    url: headgate.s3Url,
+    adminUrl,
+    clusters: parts.servers,
+    s3: client(),
+    accessLog: parts.accessLog,
+    logLines: parts.logLines,
+    client,
+    async admin(method, path, body) {
+      const response = await fetch(`${adminUrl}/admin/v1${path}`, {
+        method,
+        headers: { "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      return { status: response.status, body: text === "" ? null : JSON.parse(text) };
+    },
+    stop: () => headgate.close(0),
+  };
+}
+
+function testConfig(
+  weights: Readonly<Record<string, number>>,
+  servers: Readonly<Record<string, DemoServer>>,
+  options: TestHeadgateOptions,
+): Config {
+  const clusters = Object.entries(weights).map(
+    ([id, weight]) => `
+  - id: ${id}
+    endpoints: ["${servers[id]?.url}"]
+    weight: ${weight}
+    state: ${options.states?.[id] ?? "live"}
+    credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}`,
+  );
+  const files: Readonly<Record<string, string>> = {
+    "/test/credentials.yaml": credentials,
+    "/test/headgate.yaml": `
+listen: {address: "127.0.0.1:0", base_domains: [s3.test]}
+admin: {address: "127.0.0.1:0"}
+auth: {credentials: [{source: file, file: credentials.yaml}]}
+clusters: ${clusters.join("")}
+${options.settings ?? ""}
+`,
+  };
+  const loaded = loadConfig({
+    file: "/test/headgate.yaml",
+    env: {},
+    overrides: [],
+    hostname: "test-host",
+    embedded: false,
+    readFile: (path) => {
+      const text = files[path];
+      if (text === undefined) throw Object.assign(new Error("no such file"), { code: "ENOENT" });
+      return text;
+    },
+  });
+  if (loaded.kind === "faults") throw new Error(JSON.stringify(loaded.faults));
+  return loaded.config;
+}
