@@ -4,9 +4,9 @@
 // run to run, so that `--check` can prove that a committed bundle matches its sources.
 
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, sep } from "node:path";
 import { type Entrypoint, FaultError } from "../placement/ports.ts";
 import { bundleMembers, unpackArchive } from "../policy/bundle.ts";
 import { readBundle } from "../policy/bundle-file.ts";
@@ -57,11 +57,14 @@ export async function buildBundle(options: BuildOptions, env: Environment): Prom
       env,
     );
     const built = await unpackArchive(await readFile(archive), options.source);
+    const sources = await readSources(options.source);
+    const stubbed = join(work, "sources");
+    await writeSources(sources, stubbed);
     const dependencies = {
-      authz: await dependenciesOf("authz", options.source, env),
-      route: await dependenciesOf("route", options.source, env),
+      authz: await dependenciesOf("authz", stubbed, env),
+      route: await dependenciesOf("route", stubbed, env),
     };
-    const build = finish(built, dependencies, options.revision);
+    const build = finish(built, { sources, dependencies, revision: options.revision });
     await tryOut(build, join(work, "bundle"));
     return build;
   } finally {
@@ -98,13 +101,36 @@ export function buildReport(build: Build): string {
   ].join("\n");
 }
 
+/** Rego modules without tests, by path. The copies in the archive lack the compiled rules. */
+async function readSources(directory: string): Promise<ReadonlyMap<string, string>> {
+  const sources = new Map<string, string>();
+  for (const name of (await readdir(directory, { recursive: true })).toSorted()) {
+    if (!name.endsWith(".rego") || name.endsWith("_test.rego")) continue;
+    sources.set(name.replaceAll(sep, "/"), await readFile(join(directory, name), "utf8"));
+  }
+  return sources;
+}
+
+/** Stands in for the host's builtins: `opa deps` takes no capabilities file. */
+const hostStub = "package headgate.host_builtins\n\nrank(_, _) := []\n";
+
+async function writeSources(sources: ReadonlyMap<string, string>, path: string): Promise<void> {
+  await mkdir(path);
+  for (const [name, source] of sources) {
+    const stubbed = source.replaceAll(/\bheadgate\.rank\(/g, "data.headgate.host_builtins.rank(");
+    await mkdir(dirname(join(path, name)), { recursive: true });
+    await writeFile(join(path, name), stubbed);
+  }
+  await writeFile(join(path, "host-builtins.rego"), hostStub);
+}
+
 async function dependenciesOf(
   entrypoint: Entrypoint,
   source: string,
   env: Environment,
 ): Promise<Dependencies> {
   const ref = `data.${defaultEntrypoints[entrypoint].replaceAll("/", ".")}`;
-  const parameters = ["deps", "--format", "json", "--ignore", "*_test.rego", "-b", source, ref];
+  const parameters = ["deps", "--format=json", "--data", source, ref];
   return readDependencies(await mustRun(parameters, env));
 }
 
@@ -117,13 +143,15 @@ async function mustRun(parameters: readonly string[], env: Environment): Promise
 
 function finish(
   built: ReadonlyMap<string, Uint8Array>,
-  dependencies: Build["dependencies"],
-  revision: string | null,
+  found: {
+    readonly sources: ReadonlyMap<string, string>;
+    readonly dependencies: Build["dependencies"];
+    readonly revision: string | null;
+  },
 ): Build {
+  const { sources, dependencies, revision } = found;
   const text = (name: string) => Buffer.from(built.get(name) ?? []).toString("utf8");
   const data: unknown = JSON.parse(text("data.json"));
-  const sources = new Map<string, string>();
-  for (const name of built.keys()) if (name.endsWith(".rego")) sources.set(name, text(name));
   const content = createHash("sha256");
   for (const name of bundleMembers) content.update(built.get(name) ?? new Uint8Array());
   const chosen = revision ?? `sha256:${content.digest("hex").slice(0, 32)}`;
