@@ -86,7 +86,8 @@ export class ListMerge {
   /** The pages without which nothing more can be given; none when `result` is ready. */
   needs(): readonly PageNeed[] {
     const left = this.#left();
-    if (left === 0) return [];
+    // With max-keys=0 each cluster is asked once all the same: it may refuse, or not have the bucket.
+    if (left === 0 && this.#options.maxKeys > 0) return [];
     const needs: PageNeed[] = [];
     for (const [index, cursor] of this.#cursors.entries()) {
       if (cursor.exhausted || cursor.at < cursor.items.length) continue;
@@ -104,12 +105,13 @@ export class ListMerge {
     }
     const items = itemsOf(page, this.#options);
     if (typeof items === "string") return { kind: "fault", fault: items };
-    if (page.truncated && !this.#advance(cursor, items.at(-1) ?? null, page)) {
+    const goesOn = page.truncated && this.#options.maxKeys > 0;
+    if (goesOn && !this.#advance(cursor, items.at(-1) ?? null, page)) {
       return { kind: "fault", fault: "stalled" };
     }
     cursor.items = items;
     cursor.at = 0;
-    cursor.exhausted = !page.truncated;
+    cursor.exhausted = !goesOn;
     this.#skipGiven(cursor);
     this.#give();
     return taken;
@@ -118,11 +120,11 @@ export class ListMerge {
   /** The merged page; `null` while `needs` is not empty. */
   result(): MergedPage | null {
     if (this.needs().length > 0) return null;
-    // With max-keys=0 S3 says nothing about what there is.
     const more = this.#cursors.some(({ items, at, exhausted }) => !exhausted || at < items.length);
     return {
       entries: this.#entries,
       commonPrefixes: this.#commonPrefixes,
+      // A page of no keys is never called truncated, whatever there is: S3 and RGW agree on that.
       truncated: this.#options.maxKeys > 0 && more,
       last: this.#last,
     };

@@ -232,8 +232,16 @@ function keys(...names: readonly string[]): ListPage["entries"] {
   return names.map((name) => entryOf(name, "e"));
 }
 
-void t.test("asks for nothing with max-keys 0", async (t) => {
+void t.test("asks each cluster once with max-keys 0, and is never truncated", async (t) => {
   const merge = mergeOf(2, { maxKeys: 0 });
+  const need = { after: null, continuationToken: null, maxKeys: 0 };
+  t.strictSame(merge.needs(), [
+    { cursor: 0, ...need },
+    { cursor: 1, ...need },
+  ]);
+  merge.feed(0, page({}));
+  t.equal(merge.result(), null);
+  merge.feed(1, page({ truncated: true, entries: keys("a") }));
   t.strictSame(merge.needs(), []);
   t.strictSame(merge.result(), { entries: [], commonPrefixes: [], truncated: false, last: null });
 });
