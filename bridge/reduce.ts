@@ -138,7 +138,8 @@ class Draft {
     const record = same?.value ?? this.#decodeBucket(entry, id);
     if (record === null) return;
     // A list finds phases already announced: those of the known view were reported then.
-    if (record.phase === "rerouting" && same === undefined) this.#rerouted.push(id);
+    if (record.phase === "rerouting" && same === undefined)
+      this.#rerouted.push({ tenant: id.tenant, name: id.name });
     this.#bucketChanges.push({
       kind: "put",
       entry: same ?? { value: record, modRevision: entry.modRevision },
