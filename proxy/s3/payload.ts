@@ -6,6 +6,7 @@ import type { Authorization } from "./authorization.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
 import { fieldValue } from "./headers.ts";
 import type { S3Operation } from "./operation.ts";
+import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
 import { emptyPayloadHash, unsignedPayload } from "./sigv4.ts";
 
@@ -44,6 +45,16 @@ export interface PayloadOptions {
   readonly requireContentSha256?: boolean;
 }
 
+/**
+ * What the request says of its payload hash: x-amz-content-sha256, or for a presigned one without it
+ * the parameter of that name, which the JavaScript SDK writes.
+ */
+export function contentSha256(head: RequestHead, kind: Authorization["kind"]): string | null {
+  const sent = fieldValue(head.headers, "x-amz-content-sha256");
+  if (sent !== null || kind !== "presigned") return sent;
+  return queryValue(head.query, "X-Amz-Content-Sha256");
+}
+
 /** Reads the payload mode and length of a request. */
 export function readPayload(
   head: RequestHead,
@@ -52,7 +63,7 @@ export function readPayload(
 ): PayloadResult {
   const length = bodyLength(head, options.operation ?? null);
   if (typeof length !== "number") return { kind: "error", error: length };
-  const value = fieldValue(head.headers, "x-amz-content-sha256");
+  const value = contentSha256(head, authorization.kind);
   if (value === null) {
     if (authorization.kind === "header" && options.requireContentSha256 !== false) {
       return refusal("MissingSecurityHeader", 'Header "x-amz-content-sha256" is missing');

@@ -9,7 +9,8 @@ import { timingSafeEqual } from "node:crypto";
 
 import type { SignedAuthorization } from "./authorization.ts";
 import { S3Error } from "./errors.ts";
-import { fieldValue, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import { type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import { contentSha256 } from "./payload.ts";
 import { decodeOnce, encodePath } from "./percent.ts";
 import { encodeQuery, parseQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -228,9 +229,11 @@ function signedQuery(request: VerifyRequest, query: QueryList): string {
 
 /** A presigned upload with a pinned body may have been signed with either spelling. */
 function payloadHashes(request: VerifyRequest): readonly [string, string?] {
-  const sent = fieldValue(request.head.headers, "x-amz-content-sha256");
-  if (sent === null || sent === unsignedPayload) return [unsignedPayload];
-  return request.authorization.kind === "presigned" ? [sent, unsignedPayload] : [sent];
+  const { kind } = request.authorization;
+  const sent = contentSha256(request.head, kind);
+  // Only plain words, as it may come from the query, where a line break would be legal.
+  if (sent === null || !/^[0-9A-Za-z-]+$/.test(sent)) return [unsignedPayload];
+  return kind === "presigned" && sent !== unsignedPayload ? [sent, unsignedPayload] : [sent];
 }
 
 function signedFields(

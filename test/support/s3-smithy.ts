@@ -91,7 +91,11 @@ export async function smithyPresign(
   request: SmithyRequest,
   expiresIn: number,
 ): Promise<readonly (readonly [string, string])[]> {
-  const signed = await signer(request).presign(httpRequest(request), {
+  const pinned = request.headers["x-amz-content-sha256"];
+  // As the JavaScript SDK does, which lets the name move into the query.
+  const extra = pinned === undefined ? { "X-Amz-Content-Sha256": "UNSIGNED-PAYLOAD" } : {};
+  const headers = { ...request.headers, ...extra };
+  const signed = await signer(request).presign(httpRequest({ ...request, headers }), {
     signingDate: new Date(request.epochMs),
     expiresIn,
     unhoistableHeaders: new Set(Object.keys(request.headers)),
