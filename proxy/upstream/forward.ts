@@ -22,6 +22,8 @@ import type { FailedAttempt } from "./retry.ts";
 export interface ConnectionUse {
   /** Exchanges begun on the present socket. */
   served: number;
+  /** Closes the socket now. */
+  cut(reason: Error): void;
 }
 
 export interface ForwardOptions {
@@ -62,7 +64,7 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
   #resolve: (response: UpstreamResponse) => void;
   #reject: (failure: AttemptFailure) => void;
   #source: RequestBodyStream | null = null;
-  #abort: ((reason?: Error) => void) | null = null;
+  #begun = false;
   #resume: (() => void) | null = null;
   #connection: ConnectionUse | null = null;
   #reused = false;
@@ -105,7 +107,11 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
       if (request.body.kind === "bytes") {
         body = request.body.bytes;
       } else if (request.body.lengthBytes > 0) {
-        body = this.#source = new RequestBodyStream(request.body.chunks, request.body.lengthBytes);
+        body = this.#source = new RequestBodyStream(
+          request.body.chunks,
+          request.body.lengthBytes,
+          ({ error }) => this.abandon(error),
+        );
         fields.push("content-length", String(request.body.lengthBytes));
       }
     }
@@ -140,17 +146,17 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
 
   abandon(reason: unknown): void {
     if (this.#ended) return;
-    const abort = this.#abort;
+    const connection = this.#begun ? this.#connection : null;
     this.#fail(reason);
-    abort?.(reason instanceof Error ? reason : undefined);
+    connection?.cut(reason instanceof Error ? reason : new Error("The exchange was given up"));
   }
 
   // ---- undici ----
 
-  onConnect(abort: (reason?: Error) => void): void {
+  onConnect(): void {
     // Thrown, undici drops the request and keeps the connection.
     if (this.#ended) throw new Error("The request was given up before it was sent");
-    this.#abort = abort;
+    this.#begun = true;
     if (this.#connection !== null) {
       this.#reused = this.#connection.served > 0;
       this.#connection.served += 1;
@@ -221,15 +227,11 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
   }
 
   #failure(reason: unknown): FailedAttempt {
-    const source = this.#source?.failure ?? null;
     const code = codeOf(reason);
-    const unsendable =
-      source !== null ||
-      this.#options.signal.aborted ||
-      (code !== null && unsendableCodes.has(code));
+    const unsendable = this.#options.signal.aborted || (code !== null && unsendableCodes.has(code));
     const error = new UpstreamError(this.#phase(code, unsendable), this.#options.cluster, {
       bytesSent: this.#bytesSent,
-      cause: source === null ? reason : source.error,
+      cause: reason,
     });
     return { error, sourceBegun: this.#source?.begun ?? false, unsendable };
   }
@@ -242,7 +244,7 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
    */
   #phase(code: string | null, unsendable: boolean): UpstreamPhase {
     if (this.#body !== null) return "response_body";
-    if (this.#abort === null) {
+    if (!this.#begun) {
       return unsendable && code !== null && unsendableCodes.has(code) ? "request_head" : "connect";
     }
     if (this.#answerBegun) return "response_head";

@@ -1,9 +1,9 @@
 // One upstream endpoint and its connections. Decides how connections are kept, capped and secured, and
 // for how long an endpoint that refused a connection is passed over. undici's pool does the work; its
-// clients are wrapped only to know whether a socket was used before (the retry rule needs that).
+// clients are wrapped to know whether a socket was used before (the retry rule needs that) and to cut it.
 
-import { isIP } from "node:net";
-import { Client, type Dispatcher, Pool } from "undici";
+import { isIP, type Socket } from "node:net";
+import { buildConnector, Client, type Dispatcher, Pool } from "undici";
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { type ConnectionUse, Forward, type ForwardOptions } from "./forward.ts";
 
@@ -36,8 +36,28 @@ const maxHeadBytes = 64 * 1024;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 
-class CountedClient extends Client implements ConnectionUse {
+/**
+ * One connection of the pool. It keeps hold of its socket because undici's own abort opens a new
+ * connection for the request it has just dropped.
+ */
+class PooledConnection extends Client implements ConnectionUse {
   served = 0;
+  #socket: Socket | null = null;
+
+  constructor(origin: URL, options: Client.Options, connect: buildConnector.connector) {
+    super(origin, {
+      ...options,
+      connect: (target, callback) => {
+        connect(target, (...result) => {
+          if (result[0] === null) {
+            this.#socket = result[1];
+            this.served = 0;
+          }
+          callback(...result);
+        });
+      },
+    });
+  }
 
   override dispatch(
     options: Dispatcher.DispatchOptions,
@@ -45,6 +65,10 @@ class CountedClient extends Client implements ConnectionUse {
   ): boolean {
     if (handler instanceof Forward) handler.assign(this);
     return super.dispatch(options, handler);
+  }
+
+  cut(reason: Error): void {
+    this.#socket?.destroy(reason);
   }
 }
 
@@ -64,27 +88,23 @@ export class Endpoint {
     this.authority = parsed.host;
     const named = parsed.protocol === "https:" && isIP(bare(parsed.hostname)) === 0;
     this.#servername = named ? parsed.hostname : null;
-    this.#pool = new Pool(parsed.origin, {
-      connections: limits.maxSockets,
+    const options: Client.Options = {
       pipelining: 1,
-      connectTimeout: limits.connectTimeoutMs,
       headersTimeout: limits.headersTimeoutMs,
       bodyTimeout: limits.bodyIdleTimeoutMs,
       keepAliveTimeout: limits.keepAliveMs,
       keepAliveMaxTimeout: limits.keepAliveMs,
       maxHeaderSize: maxHeadBytes,
-      connect: {
-        ...(tls.caPem === null ? {} : { ca: tls.caPem }),
-        rejectUnauthorized: !tls.insecureSkipVerify,
-        timeout: limits.connectTimeoutMs,
-      },
-      factory(origin, options) {
-        const client = new CountedClient(origin, options);
-        client.on("connect", () => {
-          client.served = 0;
-        });
-        return client;
-      },
+    };
+    const connect = buildConnector({
+      ...(tls.caPem === null ? {} : { ca: tls.caPem }),
+      rejectUnauthorized: !tls.insecureSkipVerify,
+      timeout: limits.connectTimeoutMs,
+    });
+    this.#pool = new Pool(parsed.origin, {
+      ...options,
+      connections: limits.maxSockets,
+      factory: (origin) => new PooledConnection(origin, options, connect),
     });
   }
 

@@ -10,48 +10,49 @@ function lengthMismatch(announced: number, given: number): Error {
   return new Error(`Cannot send body: source gave ${side} bytes, needs ${announced}`);
 }
 
-/** What a source threw, kept apart since it need not be an Error. */
+/** What broke a body from within; what a source throws need not be an Error. */
 export interface SourceFailure {
   readonly error: unknown;
 }
 
 /** The readable side of a streamed body of known length. Not for empty bodies. */
 export class RequestBodyStream extends Readable {
-  readonly #iterator: AsyncIterator<Uint8Array>;
+  readonly #chunks: AsyncIterable<Uint8Array>;
+  #iterator: AsyncIterator<Uint8Array> | null = null;
   readonly #lengthBytes: number;
   #givenBytes = 0;
   #last: Uint8Array | null = null;
-  #begun = false;
   #stopped = false;
-  #failure: SourceFailure | null = null;
+  readonly #onFailure: (failure: SourceFailure) => void;
 
-  constructor(chunks: AsyncIterable<Uint8Array>, lengthBytes: number) {
+  /** `onFailure` is called instead of an `error` event: the exchange decides how it ends. */
+  constructor(
+    chunks: AsyncIterable<Uint8Array>,
+    lengthBytes: number,
+    onFailure: (failure: SourceFailure) => void,
+  ) {
     // One chunk is read ahead; the rest of the buffering belongs to the socket.
     super({ highWaterMark: 1, objectMode: false });
-    this.#iterator = chunks[Symbol.asyncIterator]();
+    this.#chunks = chunks;
     this.#lengthBytes = lengthBytes;
+    this.#onFailure = onFailure;
   }
 
   /** Whether the source was asked for anything. */
   get begun(): boolean {
-    return this.#begun;
-  }
-
-  /** What broke the body from within, if that is why it ended. */
-  get failure(): SourceFailure | null {
-    return this.#failure;
+    return this.#iterator !== null;
   }
 
   /** Asks the source for nothing more, without ending the stream: the exchange closes the socket. */
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
-    if (this.#begun) this.#iterator.return?.().then(undefined, () => undefined);
+    this.#iterator?.return?.().then(undefined, () => undefined);
   }
 
   override _read(): void {
     if (this.#stopped) return;
-    this.#begun = true;
+    this.#iterator ??= this.#chunks[Symbol.asyncIterator]();
     this.#iterator.next().then(this.#step, this.#fail);
   }
 
@@ -87,8 +88,8 @@ export class RequestBodyStream extends Readable {
 
   readonly #fail = (error: unknown): void => {
     if (this.#stopped) return;
-    this.#failure = { error };
-    this.destroy(error instanceof Error ? error : new Error("The body's source failed"));
+    this.stop();
+    this.#onFailure({ error });
   };
 }
 
