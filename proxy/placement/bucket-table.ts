@@ -1,5 +1,5 @@
 // All bucket records of a snapshot, found by (tenant, name). Immutable: a change copies one shard of
-// 256 and shares the rest. Strings that many records have in common are held once.
+// 2048 and shares the rest. Strings that many records have in common are held once.
 // Rule: placement.md §14 (every member holds all records; one shard copy a change, never all).
 
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
@@ -11,8 +11,8 @@ type Entry = Versioned<BucketRecord>;
 /** Keyed `name` or `tenant:name`; neither part can hold a colon. */
 type Shard = ReadonlyMap<string, Entry>;
 
-/** A power of two. At 10^6 records a change copies about 4000 entries. */
-const shardCount = 256;
+/** A power of two. At 10^6 records a change copies about 500 entries. */
+const shardCount = 2048;
 const emptyShard: Shard = new Map();
 const emptyShards: readonly Shard[] = Array.from({ length: shardCount }, () => emptyShard);
 
@@ -22,7 +22,7 @@ function shardOf(text: string): number {
   for (let i = 0; i < text.length; i += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   }
-  return (hash ^ (hash >>> 8) ^ (hash >>> 16) ^ (hash >>> 24)) & (shardCount - 1);
+  return (hash ^ (hash >>> 11) ^ (hash >>> 22)) & (shardCount - 1);
 }
 
 class ShardedBucketTable implements BucketTable {
@@ -159,11 +159,18 @@ export class RecordInterner {
       route: this.#routes.one(record.route),
       placement: record.placement === null ? null : this.#placements.one(record.placement),
       epochs: this.#epochs.one(record.epochs),
-      order: this.#lists.one(record.order),
-      extra: this.#lists.one(record.extra),
+      order: this.#clusters(record.order),
+      extra: this.#clusters(record.extra),
     };
   }
+
+  /** Nearly all lists are empty: those need no text. */
+  #clusters(list: readonly ClusterId[]): readonly ClusterId[] {
+    return list.length === 0 ? noClusters : this.#lists.one(list);
+  }
 }
+
+const noClusters: readonly ClusterId[] = [];
 
 /** First value seen of each kind, by its JSON text. */
 class Shared<T> {

@@ -6,7 +6,7 @@ import type { ClusterId } from "../s3/names.ts";
 import { parseClusterId } from "../s3/names.ts";
 import type { BucketPlacement, ClusterRecord, PlacementMode, Spread } from "./records.ts";
 
-export const maxPlacementWeight = 100;
+const maxPlacementWeight = 100;
 
 /** The body's fields as they came. */
 export interface PlacementRequest {

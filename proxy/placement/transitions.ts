@@ -7,13 +7,7 @@ import type { ClusterRecord, ClusterState } from "./records.ts";
 export type DrainMode = "readonly" | "evacuate";
 
 /** What was asked for, as `requested_mode` shows it. */
-export type RequestedMode =
-  | "activate"
-  | "weight"
-  | "readonly"
-  | "evacuate"
-  | "undrain"
-  | "deregister";
+type RequestedMode = "activate" | "weight" | "readonly" | "evacuate" | "undrain" | "deregister";
 
 export type TransitionResult =
   | {

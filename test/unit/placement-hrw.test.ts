@@ -24,8 +24,10 @@ import {
   weightsOf,
 } from "../support/placement-names.ts";
 import { oracleRank, oracleXxh64 } from "../support/placement-oracle.ts";
+import { makeHrwVectors } from "../vectors/make-hrw-vectors.ts";
 
 interface Vectors {
+  readonly about: string;
   readonly xxh64: readonly { readonly text: string; readonly hash: string }[];
   readonly exponents: readonly { readonly v: string; readonly e: number }[];
   readonly ranks: readonly {
@@ -48,6 +50,10 @@ function hashOf(text: string): string {
   xxh64Text(text, out);
   return hex(out);
 }
+
+t.test("the committed vectors are those that the oracle makes", async (t) => {
+  t.strictSame(makeHrwVectors(), vectors);
+});
 
 t.test("xxh64 gives the published and the committed values", async (t) => {
   // xxhsum's own self-test: bytes of a generator that squares itself.

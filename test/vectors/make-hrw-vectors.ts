@@ -17,8 +17,6 @@ function* sequence(): Generator<bigint, never> {
     yield oracleMix(state);
   }
 }
-const random = sequence();
-const pick = (below: number): number => Number(random.next().value % BigInt(below));
 
 const texts = [
   "",
@@ -35,16 +33,6 @@ const texts = [
   "rgw-a",
 ];
 
-// Every power of two with its neighbours, the limits of the table, and a fixed sequence.
-const values = new Set<bigint>([1n << 64n, (1n << 64n) - 1n]);
-for (let power = 0n; power < 64n; power += 1n) {
-  for (const v of [(1n << power) - 1n, 1n << power, (1n << power) + 1n]) if (v > 0n) values.add(v);
-}
-for (let index = 512n; index < 1024n; index += 37n) {
-  for (const off of [-1n, 0n, 1n]) values.add((index << 54n) + off);
-}
-for (let i = 0; i < 200; i += 1) values.add(random.next().value + 1n);
-
 const weightSets: readonly Readonly<Record<string, number>>[] = [
   { a: 1 },
   { a: 1, b: 1 },
@@ -58,26 +46,38 @@ const weightSets: readonly Readonly<Record<string, number>>[] = [
   { "odd-1": 9_007_199_254_740_881, "odd-2": 9_007_199_254_740_847 },
   Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`cluster-${String(i)}`, (i + 1) * 10])),
 ];
-const ranks = weightSets.flatMap((weights) =>
-  Array.from({ length: 24 }, (_, i) => {
-    const text =
-      i < 3 ? (["bucket", "acme:bucket/k", "bücher/ä"][i] ?? "") : `b-${pick(9)}/k/${pick(1e9)}`;
-    return { weights, text, order: oracleRank(new Map(Object.entries(weights)), text) };
-  }),
-);
+/** Everything the file holds; the same at every call. */
+export function makeHrwVectors() {
+  const random = sequence();
+  const pick = (below: number): number => Number(random.next().value % BigInt(below));
+  // Every power of two with its neighbours, the limits of the table, and a fixed sequence.
+  const values = new Set<bigint>([1n << 64n, (1n << 64n) - 1n]);
+  for (let power = 0n; power < 64n; power += 1n) {
+    for (const v of [(1n << power) - 1n, 1n << power, (1n << power) + 1n])
+      if (v > 0n) values.add(v);
+  }
+  for (let index = 512n; index < 1024n; index += 37n) {
+    for (const off of [-1n, 0n, 1n]) values.add((index << 54n) + off);
+  }
+  for (let i = 0; i < 200; i += 1) values.add(random.next().value + 1n);
+  const ranks = weightSets.flatMap((weights) =>
+    Array.from({ length: 24 }, (_, i) => {
+      const text =
+        i < 3 ? (["bucket", "acme:bucket/k", "bücher/ä"][i] ?? "") : `b-${pick(9)}/k/${pick(1e9)}`;
+      return { weights, text, order: oracleRank(new Map(Object.entries(weights)), text) };
+    }),
+  );
+  return {
+    about: "xxh64 with seed 0; E of v = floor(2^32 * (64 - log2 v)); ranks by E / weight",
+    xxh64: texts.map((text) => ({ text, hash: hex(oracleXxh64(Buffer.from(text))) })),
+    exponents: [...values]
+      .sort((a, b) => (a < b ? -1 : 1))
+      .map((v) => ({ v: v.toString(), e: Number(oracleExponent(v)) })),
+    ranks,
+  };
+}
 
-const vectors = {
-  about: "xxh64 with seed 0; E of v = floor(2^32 * (64 - log2 v)); ranks by E / weight",
-  xxh64: texts.map((text) => ({ text, hash: hex(oracleXxh64(Buffer.from(text))) })),
-  exponents: [...values]
-    .sort((a, b) => (a < b ? -1 : 1))
-    .map((v) => ({ v: v.toString(), e: Number(oracleExponent(v)) })),
-  ranks,
-};
-const rows = Object.entries(vectors).map(([name, value]) => {
-  const lines = Array.isArray(value)
-    ? `[\n    ${value.map((row) => JSON.stringify(row)).join(",\n    ")}\n  ]`
-    : JSON.stringify(value);
-  return `  ${JSON.stringify(name)}: ${lines}`;
-});
-writeFileSync(fileURLToPath(new URL("hrw.json", import.meta.url)), `{\n${rows.join(",\n")}\n}\n`);
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const text = JSON.stringify(makeHrwVectors());
+  writeFileSync(fileURLToPath(new URL("hrw.json", import.meta.url)), `${text}\n`);
+}
