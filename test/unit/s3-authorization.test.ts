@@ -1,0 +1,278 @@
+// Which credentials a request brings, what its payload is, and the two together.
+
+import t from "tap";
+
+import { readAuthorization } from "../../proxy/s3/authorization.ts";
+import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
+import type { S3Operation } from "../../proxy/s3/operation.ts";
+import { maxBodyBytes, readPayload } from "../../proxy/s3/payload.ts";
+import { emptyPayloadHash } from "../../proxy/s3/sigv4.ts";
+import { headOf } from "../support/s3-request.ts";
+
+const signature = "0123456789abcdef".repeat(4);
+const scope = "AKID/20261129/us-east-1/s3/aws4_request";
+const header = `AWS4-HMAC-SHA256 Credential=${scope}, SignedHeaders=host;x-amz-date, Signature=${signature}`;
+const dated: HeaderField = ["x-amz-date", "20261129T120000Z"];
+
+function parameters(changes: Readonly<Record<string, string | null>> = {}): string {
+  const all: Record<string, string | null> = {
+    "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+    "X-Amz-Credential": encodeURIComponent(scope),
+    "X-Amz-Date": "20261129T120000Z",
+    "X-Amz-Expires": "900",
+    "X-Amz-SignedHeaders": "host",
+    "X-Amz-Signature": signature,
+    ...changes,
+  };
+  const pairs = Object.entries(all).flatMap(([name, value]) =>
+    value === null ? [] : [`${name}=${value}`],
+  );
+  return `/b/k?${pairs.join("&")}`;
+}
+
+function read(authorization: string | null, target = "/b/k", more: HeaderList = [dated]) {
+  const own: HeaderList = authorization === null ? [] : [["authorization", authorization]];
+  return readAuthorization(headOf({ target, headers: [...own, ...more] }));
+}
+
+const code = (result: ReturnType<typeof read>): string =>
+  result.kind === "error" ? result.error.code : result.kind;
+
+t.test("a header is read with its parts in any order and any blanks", async (t) => {
+  const expected = {
+    kind: "header",
+    accessKeyId: "AKID",
+    date: "20261129",
+    region: "us-east-1",
+    amzDate: "20261129T120000Z",
+    signedAtMs: Date.UTC(2026, 10, 29, 12),
+    signedHeaders: ["host", "x-amz-date"],
+    signature,
+    sessionToken: null,
+  };
+  const parts = [`Credential=${scope}`, "SignedHeaders=host;x-amz-date", `Signature=${signature}`];
+  for (const text of [
+    header,
+    `AWS4-HMAC-SHA256 ${parts.join(",")}`,
+    `AWS4-HMAC-SHA256   ${parts.toReversed().join(" ,  ")}`,
+    `AWS4-HMAC-SHA256\t${parts.join(",\t")}`,
+  ]) {
+    t.strictSame(read(text), expected, text);
+  }
+  const token: HeaderField = ["x-amz-security-token", "token"];
+  t.match(read(header, "/b/k", [dated, token]), { sessionToken: "token" });
+});
+
+t.test("a scope is read from the right, so that a key id may hold slashes", async (t) => {
+  t.match(read(header.replace("AKID", "a/b/c")), { accessKeyId: "a/b/c", date: "20261129" });
+  t.match(read(header.replace("us-east-1", "")), { region: "" });
+});
+
+t.test("a header that does not parse is malformed", async (t) => {
+  const wrong = [
+    header.replace("Credential=", "Cred="),
+    header.replace(/, Signature=.*/, ""),
+    `${header}, Signature=${signature}`,
+    `${header}, Extra=1`,
+    `${header},`,
+    header.replace("/s3/", "/ec2/"),
+    header.replace("aws4_request", "aws5_request"),
+    header.replace("AKID/", ""),
+    header.replace("20261129", "20261130"),
+    header.replace("20261129", "2026112"),
+    header.replace("host;x-amz-date", ""),
+    header.replace("host;x-amz-date", "Host;x-amz-date"),
+    header.replace("host;x-amz-date", "host;host"),
+    header.replace("host;x-amz-date", "host;;x-amz-date"),
+    header.replace("0123", "ABCD"),
+    header.slice(0, -1),
+    "AWS4-HMAC-SHA256 ",
+  ];
+  for (const text of wrong) t.equal(code(read(text)), "AuthorizationHeaderMalformed", text);
+});
+
+t.test("the date is x-amz-date, else Date in either form, and must exist", async (t) => {
+  const rows: readonly (readonly [HeaderList, string])[] = [
+    [[["date", "Sun, 29 Nov 2026 12:00:00 GMT"]], "header"],
+    [[["date", "20261129T120000Z"]], "header"],
+    [[["date", "Mon, 30 Feb 2026 12:00:00 GMT"], dated], "header"],
+    [[["date", "Mon, 30 Feb 2026 12:00:00 GMT"]], "AccessDenied"],
+    [[["date", "29 Nov 2026"]], "AccessDenied"],
+    [[], "AccessDenied"],
+    [[["x-amz-date", "20261129T126000Z"]], "AccessDenied"],
+    [[["x-amz-date", "20261329T120000Z"]], "AccessDenied"],
+    [[["x-amz-date", "20261100T120000Z"]], "AccessDenied"],
+    [[["x-amz-date", "Sun, 29 Nov 2026 12:00:00 GMT"]], "AccessDenied"],
+  ];
+  for (const [fields, expected] of rows) {
+    t.equal(code(read(header, "/b/k", fields)), expected, JSON.stringify(fields));
+  }
+  const fromDate = read(header, "/b/k", [["date", "Sun, 29 Nov 2026 12:00:00 GMT"]]);
+  t.match(fromDate, { amzDate: "20261129T120000Z" });
+});
+
+t.test("a presigned query is read, its expiry bounded", async (t) => {
+  // https://github.com/gaul/s3proxy/issues/648
+  t.match(read(null, parameters(), []), {
+    kind: "presigned",
+    expiresSeconds: 900,
+    region: "us-east-1",
+  });
+  const rows = [
+    [{ "X-Amz-Expires": "604800" }, "presigned"],
+    [{ "X-Amz-Expires": "1" }, "presigned"],
+    [{ "X-Amz-Expires": "604801" }, "AccessDenied"],
+    [{ "X-Amz-Expires": "0" }, "AccessDenied"],
+    [{ "X-Amz-Expires": "-1" }, "AccessDenied"],
+    [{ "X-Amz-Expires": "NaN" }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Expires": "1e3" }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Expires": null }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Date": null }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Date": "20261128T120000Z" }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Signature": null }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Signature": "junk" }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Algorithm": null }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Algorithm": "AWS4-HMAC-SHA512" }, "AuthorizationQueryParametersError"],
+    [{ "X-Amz-Algorithm": "AWS4-ECDSA-P256-SHA256" }, "NotImplemented"],
+    [{ "X-Amz-Credential": "AKID" }, "AuthorizationQueryParametersError"],
+  ] as const;
+  for (const [changes, expected] of rows) {
+    t.equal(code(read(null, parameters(changes), [])), expected, JSON.stringify(changes));
+  }
+  for (const text of ["a+b/c=", "a%2Bb/c="]) {
+    const target = parameters({ "X-Amz-Security-Token": text });
+    t.match(read(null, target, []), { sessionToken: "a+b/c=" }, text);
+  }
+});
+
+t.test("one mechanism only, and old ones are named, not taken for anonymous", async (t) => {
+  // https://github.com/KensioSoftware/yulin/pull/183
+  // https://github.com/versity/versitygw/issues/478
+  const v2 = "/b/k?AWSAccessKeyId=a&Expires=1&Signature=b";
+  const rows = [
+    [header, parameters(), "InvalidArgument"],
+    [header, "/b?list-type=2&X-Amz-Signature=junk", "InvalidArgument"],
+    [header, v2, "InvalidArgument"],
+    ["AWS id:sig", parameters(), "InvalidArgument"],
+    [null, `${parameters()}&AWSAccessKeyId=a`, "InvalidArgument"],
+    ["AWS id:sig", "/b/k", "InvalidRequest"],
+    [null, v2, "InvalidRequest"],
+    [null, "/b/k?AWSAccessKeyId=a", "InvalidRequest"],
+    ["AWS4-ECDSA-P256-SHA256 Credential=x", "/b/k", "NotImplemented"],
+    ["Bearer abc", "/b/k", "AccessDenied"],
+    ["Basic abc", "/b/k", "AccessDenied"],
+    ["", "/b/k", "AccessDenied"],
+    ["aws4-hmac-sha256 Credential=x", "/b/k", "AccessDenied"],
+    ["Bearer abc", parameters(), "presigned"],
+    ["Basic abc", parameters(), "presigned"],
+    [null, "/b/k", "anonymous"],
+    [null, "/b/k?x-amz-signature=a&x-amz-algorithm=b", "anonymous"],
+  ] as const;
+  for (const [text, target, expected] of rows) {
+    t.equal(code(read(text, target)), expected, `${text} ${target}`);
+  }
+});
+
+// ---- payload ----
+
+interface PayloadInput {
+  readonly auth: "header" | "presigned" | "anonymous";
+  readonly sha256: string | null;
+  readonly length?: string | null;
+  readonly method?: string;
+  readonly operation?: S3Operation;
+  readonly more?: HeaderList;
+  readonly target?: string;
+}
+
+function payload(input: PayloadInput) {
+  const { length = "5", method = "PUT", operation = "PutObject", more = [] } = input;
+  const headers: HeaderField[] = [...more];
+  if (input.sha256 !== null) headers.push(["x-amz-content-sha256", input.sha256]);
+  if (length !== null) headers.push(["content-length", length]);
+  const authorization =
+    input.auth === "anonymous"
+      ? read(null)
+      : read(
+          input.auth === "header" ? header : null,
+          input.auth === "header" ? "/b/k" : parameters(),
+        );
+  if (authorization.kind === "error") throw authorization.error;
+  const head = headOf({ method, target: input.target ?? "/b/k", headers });
+  const result = readPayload(head, authorization, { operation });
+  return result.kind === "error" ? result.error.code : `${result.mode} ${result.lengthBytes}`;
+}
+
+t.test("every payload form by form of authorization", async (t) => {
+  const hash = "ab".repeat(32);
+  const rows = [
+    [hash, "single-chunk 5", "single-chunk 5", "single-chunk 5"],
+    ["UNSIGNED-PAYLOAD", "unsigned 5", "unsigned 5", "unsigned 5"],
+    [null, "MissingSecurityHeader", "unsigned 5", "unsigned 5"],
+    [emptyPayloadHash, ...Array(3).fill("XAmzContentSHA256Mismatch")],
+    ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "NotImplemented", "NotImplemented", "InvalidRequest"],
+    [
+      "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+      "NotImplemented",
+      "NotImplemented",
+      "InvalidRequest",
+    ],
+    ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "NotImplemented", "NotImplemented", "InvalidRequest"],
+    [
+      "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
+      "NotImplemented",
+      "NotImplemented",
+      "InvalidRequest",
+    ],
+    [hash.toUpperCase(), ...Array(3).fill("InvalidArgument")],
+    ["garbage", ...Array(3).fill("InvalidArgument")],
+    ["unsigned-payload", ...Array(3).fill("InvalidArgument")],
+    ["", ...Array(3).fill("InvalidArgument")],
+  ];
+  for (const [sha256 = null, ...expected] of rows) {
+    const seen = (["header", "presigned", "anonymous"] as const).map((auth) =>
+      payload({ auth, sha256 }),
+    );
+    t.strictSame(seen, expected, `${sha256}`);
+  }
+});
+
+t.test("a presigned query may pin the hash of the body", async (t) => {
+  const target = `/b/k?X-Amz-Content-Sha256=${"ab".repeat(32)}`;
+  t.equal(payload({ auth: "presigned", sha256: null, target }), "single-chunk 5");
+  t.equal(payload({ auth: "anonymous", sha256: null, target }), "unsigned 5");
+});
+
+t.test("empty bodies and streaming outside of uploads", async (t) => {
+  const base = { auth: "header", sha256: emptyPayloadHash } as const;
+  t.equal(payload({ ...base, length: "0" }), "single-chunk 0");
+  t.equal(payload({ ...base, sha256: "ab".repeat(32), length: "0" }), "XAmzContentSHA256Mismatch");
+  const streaming = { ...base, sha256: "STREAMING-UNSIGNED-PAYLOAD-TRAILER" };
+  t.equal(payload({ ...streaming, operation: "CompleteMultipartUpload" }), "InvalidRequest");
+});
+
+t.test("the length of a body is declared and bounded", async (t) => {
+  const base = { auth: "header", sha256: "UNSIGNED-PAYLOAD" } as const;
+  const rows: readonly (readonly [Partial<PayloadInput>, string])[] = [
+    [{ length: null }, "MissingContentLength"],
+    [{ length: null, operation: "UploadPart" }, "MissingContentLength"],
+    [{ length: null, more: [["transfer-encoding", "chunked"]] }, "MissingContentLength"],
+    [{ length: null, operation: "CreateBucket" }, "unsigned 0"],
+    [{ length: null, method: "POST", operation: "CreateMultipartUpload" }, "unsigned 0"],
+    [{ length: null, method: "GET", operation: "GetObject" }, "unsigned 0"],
+    [{ length: "0", method: "DELETE", operation: "DeleteObject" }, "unsigned 0"],
+    [{ length: "1", method: "GET", operation: "GetObject" }, "InvalidRequest"],
+    [{ length: "1", method: "HEAD", operation: "HeadObject" }, "InvalidRequest"],
+    [{ length: "1", method: "DELETE", operation: "DeleteObject" }, "InvalidRequest"],
+    [{ length: "-1" }, "InvalidRequest"],
+    [{ length: "+1" }, "InvalidRequest"],
+    [{ length: "0x10" }, "InvalidRequest"],
+    [{ length: "" }, "InvalidRequest"],
+    [{ length: "9".repeat(30) }, "InvalidRequest"],
+    [{ length: String(maxBodyBytes) }, `unsigned ${maxBodyBytes}`],
+    [{ length: String(maxBodyBytes + 1) }, "EntityTooLarge"],
+  ];
+  for (const [input, expected] of rows) {
+    t.equal(payload({ ...base, ...input }), expected, JSON.stringify(input));
+  }
+});

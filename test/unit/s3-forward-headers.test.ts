@@ -1,0 +1,169 @@
+// What of a client's request reaches an upstream, and what of its answer reaches the client.
+
+import t from "tap";
+import {
+  requestHeadersUpstream,
+  responseHeadersToClient,
+  upstreamQuery,
+} from "../../proxy/s3/forward-headers.ts";
+import type { HeaderList } from "../../proxy/s3/headers.ts";
+import { encodeQuery } from "../../proxy/s3/query.ts";
+import { headOf } from "../support/s3-request.ts";
+
+const forwarded = (headers: HeaderList): HeaderList => requestHeadersUpstream(headOf({ headers }));
+
+t.test("fields of the object and of conditions travel to the byte", async (t) => {
+  // https://github.com/versity/versitygw/issues/1215
+  // https://github.com/developmentseed/multistore/issues/120
+  const fields: HeaderList = [
+    ["content-type", "Text/Plain;  charset=x"],
+    ["cache-control", "no-cache"],
+    ["content-encoding", "gzip"],
+    ["content-md5", "m=="],
+    ["expires", "0"],
+    ["x-amz-meta-first", "L\u00c3\u00a9o"],
+    ["x-amz-tagging", "k=a%20b&k2=&k3"],
+    ["x-amz-checksum-crc32", "AAAAAA=="],
+    ["if-none-match", "*"],
+    ["if-match", '"wrong"'],
+    ["range", "bytes=0-9"],
+    ["accept-encoding", "identity"],
+    ["user-agent", "aws-cli"],
+    ["traceparent", "00-x"],
+    ["x-amzn-trace-id", "Root=1"],
+  ];
+  t.strictSame(forwarded(fields), fields);
+});
+
+t.test("credentials, dates, hops and cookies end here", async (t) => {
+  // https://github.com/tigrisdata/tag/pull/33
+  const names = [
+    "authorization",
+    "date",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-content-sha256",
+    "x-amz-decoded-content-length",
+    "x-amz-trailer",
+    "x-amz-te",
+    "content-length",
+    "expect",
+    "cookie",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "forwarded",
+    "via",
+    "amz-sdk-invocation-id",
+    "amz-sdk-request",
+    "te",
+    "trailer",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "upgrade",
+  ];
+  for (const name of names) t.strictSame(forwarded([[name, "1"]]), [], name);
+  const nominated: HeaderList = [
+    ["connection", "close, X-Custom"],
+    ["x-custom", "1"],
+    ["x-other", "1"],
+  ];
+  t.strictSame(forwarded(nominated), [["x-other", "1"]]);
+});
+
+t.test("a name that RGW would read as another one does not travel", async (t) => {
+  // RGW maps `-` and `_` to the same variable, so these would be unsigned x-amz headers.
+  for (const name of ["x_amz_copy_source", "X_Amz-Acl", "content_type", "rgwx-uid"]) {
+    t.strictSame(forwarded([[name, "1"]]), [], name);
+  }
+});
+
+t.test("repeated fields become one line", async (t) => {
+  const fields: HeaderList = [
+    ["x-amz-meta-a", "2"],
+    ["content-type", "a"],
+    ["X-Amz-Meta-A", "1"],
+  ];
+  t.strictSame(forwarded(fields), [
+    ["x-amz-meta-a", "2,1"],
+    ["content-type", "a"],
+  ]);
+});
+
+t.test("Content-Encoding loses aws-chunked and nothing else", async (t) => {
+  const rows = [
+    ["aws-chunked", null],
+    ["gzip,aws-chunked", "gzip"],
+    ["aws-chunked, gzip", "gzip"],
+    ["gzip, AWS-Chunked", "gzip"],
+    ["gzip , br", "gzip , br"],
+    ["", ""],
+  ] as const;
+  for (const [value, expected] of rows) {
+    const fields = forwarded([["content-encoding", value]]);
+    t.equal(fields[0]?.[1] ?? null, expected, value);
+  }
+});
+
+t.test(
+  "parameters with a meaning travel, those of authorization and unknown ones do not",
+  async (t) => {
+    const kept =
+      "list-type=2&partNumber=1&prefix=a%20b&response-content-type=t&uploadId=u&versionId=v&x-id=G";
+    t.equal(encodeQuery(upstreamQuery(headOf({ target: `/b/k?${kept}` }).query)), kept);
+    const acl = headOf({ target: "/b/k?x-amz-acl=private&uploads" });
+    t.equal(encodeQuery(upstreamQuery(acl.query)), "uploads=&x-amz-acl=private");
+    const names = [
+      "X-Amz-Algorithm",
+      "X-Amz-Credential",
+      "X-Amz-Date",
+      "X-Amz-Expires",
+      "X-Amz-SignedHeaders",
+      "X-Amz-Signature",
+      "X-Amz-Security-Token",
+      "X-Amz-Content-Sha256",
+      "x-amz-signature",
+      "x-amz-checksum-crc32",
+      "x-amz-sdk-checksum-algorithm",
+      "rgwx-uid",
+      "v",
+      "acl",
+    ];
+    for (const name of names) t.strictSame(upstreamQuery([[name, "1"]]), [], name);
+  },
+);
+
+t.test(
+  "an answer keeps what is about the object and loses what is about the upstream",
+  async (t) => {
+    // https://github.com/cloud37/s3-encryption-gateway/issues/215
+    // https://github.com/boto/botocore/issues/1708
+    const kept: HeaderList = [
+      ["etag", '"abc-2"'],
+      ["content-length", "484"],
+      ["content-encoding", "gzip"],
+      ["content-range", "bytes 0-9/484"],
+      ["last-modified", "Sun, 29 Nov 2026 12:00:00 GMT"],
+      ["x-amz-meta-first", "L\u00c3\u00a9o"],
+      ["x-amz-version-id", "v"],
+      ["x-amz-checksum-crc32", "AAAAAA=="],
+      ["retry-after", "1"],
+      ["access-control-allow-origin", "*"],
+    ];
+    const dropped: HeaderList = [
+      ["connection", "close, x-hop"],
+      ["x-hop", "1"],
+      ["keep-alive", "timeout=5"],
+      ["transfer-encoding", "chunked"],
+      ["trailer", "x"],
+      ["date", "Sun, 29 Nov 2026 12:00:00 GMT"],
+      ["server", "AmazonS3"],
+      ["location", "http://rgw-a.internal/b"],
+      ["set-cookie", "a=b"],
+      ["x-amz-request-id", "tx1"],
+      ["x-amz-id-2", "i"],
+      ["rgwx-mtime", "1"],
+    ];
+    t.strictSame(responseHeadersToClient([...dropped, ...kept]), kept);
+  },
+);
