@@ -22,9 +22,17 @@ export interface TestHeadgate {
   readonly clusters: Readonly<Record<string, DemoServer>>;
   readonly s3: S3Client;
   readonly accessLog: readonly AccessRecord[];
-  readonly logLines: readonly { readonly level: LogLevel; readonly event: string; readonly fields: LogFields }[];
+  readonly logLines: readonly {
+    readonly level: LogLevel;
+    readonly event: string;
+    readonly fields: LogFields;
+  }[];
   client(options?: Partial<ConstructorParameters<typeof S3Client>[0]>): S3Client;
-  admin(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }>;
+  admin(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ readonly status: number; readonly body: unknown }>;
   stop(): Promise<void>;
 }
 
@@ -33,6 +41,8 @@ export interface TestHeadgateOptions {
   readonly clusters?: Readonly<Record<string, number>>;
   /** YAML that is merged behind the settings of the test. */
   readonly settings?: string;
+  /** Settings of `listen`, as one line of YAML flow: `body_idle_timeout: 50ms`. */
+  readonly listen?: string;
   readonly states?: Readonly<Record<string, string>>;
   /** Start over clusters that run already. */
   readonly servers?: Readonly<Record<string, DemoServer>>;
@@ -146,7 +156,7 @@ function testConfig(
   const files: Readonly<Record<string, string>> = {
     "/test/credentials.yaml": credentials,
     "/test/headgate.yaml": `
-listen: {address: "127.0.0.1:0", base_domains: [s3.test]}
+listen: {address: "127.0.0.1:0", base_domains: [s3.test]${options.listen === undefined ? "" : `, ${options.listen}`}}
 admin: {address: "127.0.0.1:0"}
 auth: {credentials: [{source: file, file: credentials.yaml}]}
 clusters: ${clusters.join("")}
