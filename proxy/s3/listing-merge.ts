@@ -24,7 +24,7 @@ export interface ListMergeOptions {
   readonly after: ListPosition | null;
 }
 
-/** A page that must be fetched: with the merge's own prefix and delimiter, and these. */
+/** A page that must be fetched: with `upstreamListQuery`. */
 export interface PageNeed {
   readonly cursor: number;
   /** `start-after`; `null` for the beginning. Ignored by S3 when there is a token. */
@@ -183,7 +183,7 @@ export class ListMerge {
 
 /**
  * The keys and prefixes of a page in one ascending row. Keys that an upstream should have rolled up
- * are rolled up here: some take no delimiter of several characters.
+ * are rolled up here, since `upstreamDelimiter` leaves the delimiter out where RGW would lose keys.
  */
 function itemsOf(page: ListPage, options: ListMergeOptions): readonly Item[] | FeedFault {
   const { prefix, delimiter } = options;

@@ -3,6 +3,7 @@
 
 import { S3Error } from "./errors.ts";
 import type { QueryList, QueryParameter } from "./headers.ts";
+import { upstreamDelimiter } from "./listing.ts";
 import type { PageNeed } from "./listing-merge.ts";
 import { queryValue } from "./query.ts";
 
@@ -92,7 +93,8 @@ export function upstreamListQuery(
     ["max-keys", String(need.maxKeys)],
   ];
   if (request.prefix !== "") query.push(["prefix", request.prefix]);
-  if (request.delimiter !== "") query.push(["delimiter", request.delimiter]);
+  const delimiter = upstreamDelimiter(request.prefix, request.delimiter);
+  if (delimiter !== "") query.push(["delimiter", delimiter]);
   if (request.fetchOwner) query.push(["fetch-owner", "true"]);
   if (need.continuationToken !== null) query.push(["continuation-token", need.continuationToken]);
   else if (need.after !== null) query.push(["start-after", need.after]);

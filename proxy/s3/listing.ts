@@ -99,3 +99,15 @@ export function resumeText(position: ListPosition, prefix: string, delimiter: st
   const group = commonPrefixOf(position.text, prefix, delimiter);
   return group === null ? position.text : lastKeyUnder(group);
 }
+
+/**
+ * The delimiter to ask an upstream with; `""`: none, and we roll up alone. RGW 16.2 finds a delimiter
+ * of several characters also where it begins inside the prefix (`/` and `//`), and then goes on too far
+ * behind a key such as `//`: its own pages lose the keys that follow.
+ */
+export function upstreamDelimiter(prefix: string, delimiter: string): string {
+  for (let length = 1; length < delimiter.length; length += 1) {
+    if (prefix.endsWith(delimiter.slice(0, length))) return "";
+  }
+  return delimiter;
+}

@@ -138,6 +138,21 @@ void t.test("asks upstreams in V2 with url encoding", async (t) => {
   );
 });
 
+void t.test("keeps a delimiter to itself that may begin inside the prefix", async (t) => {
+  const need = { cursor: 0, after: null, continuationToken: null, maxKeys: 1 };
+  const asked = (prefix: string, delimiter: string): boolean =>
+    upstreamListQuery({ prefix, delimiter, fetchOwner: false }, need).some(
+      ([name]) => name === "delimiter",
+    );
+  t.ok(asked("a/", "/"), "one character cannot overlap");
+  t.ok(asked("a", "//"));
+  t.ok(asked("", "//"));
+  t.ok(asked("a-", "/-"), "its end does not matter");
+  t.notOk(asked("a//", "/-"));
+  t.notOk(asked("/", "//"));
+  t.notOk(asked("x-a", "ab"));
+});
+
 // As RGW 16.2.15 wrote it to a V2 request with fetch-owner and encoding-type=url.
 const rgwPage =
   `<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">` +
