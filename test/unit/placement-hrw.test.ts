@@ -23,7 +23,7 @@ import {
   tenantNamed,
   weightsOf,
 } from "../support/placement-names.ts";
-import { oracleRank, oracleXxh64 } from "../support/placement-oracle.ts";
+import { oracleExponent, oracleMix, oracleRank, oracleXxh64 } from "../support/placement-oracle.ts";
 import { makeHrwVectors } from "../vectors/make-hrw-vectors.ts";
 
 interface Vectors {
@@ -166,6 +166,28 @@ t.test("ranks equal the oracle's for random weights", async (t) => {
     { numRuns: 500 },
   );
   t.pass();
+});
+
+t.test("large weights are compared exactly and ties go to the larger hash", async (t) => {
+  const hashOfCluster = (id: string, text: string) =>
+    oracleMix(oracleXxh64(Buffer.from(text)) ^ oracleXxh64(Buffer.from(id)));
+  const wrong: string[] = [];
+  for (let i = 0; i < 200; i += 1) {
+    const text = `bucket/${String(i)}`;
+    const [exponentA, exponentB] = ["a", "b"].map((id) => {
+      return Number(oracleExponent(hashOfCluster(id, text) + 1n));
+    });
+    if (exponentA === undefined || exponentB === undefined) throw new Error("Two are mapped");
+    // E_a / w_a is smaller than E_b / w_b by less than a Number can tell: a is first by one unit.
+    const factor = Math.floor(Number.MAX_SAFE_INTEGER / Math.max(exponentA, exponentB));
+    const weights = weightsOf({ a: exponentA * factor, b: exponentB * factor - 1 });
+    if (owner(weights, text) !== "a") wrong.push(text);
+    // A tie of E / w goes to the larger hash, which has the smaller E.
+    const tied = weightsOf({ a: exponentA, b: exponentB });
+    const larger = exponentA < exponentB ? "a" : "b";
+    if (owner(tied, text) !== larger) wrong.push(`${text} tied`);
+  }
+  t.strictSame(wrong, []);
 });
 
 t.test("proportional weights and the loss of other clusters change no order", async (t) => {
