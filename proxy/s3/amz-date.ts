@@ -6,8 +6,8 @@ const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 /** `20261129T235959Z` in milliseconds since the epoch, `null` when it is not such a date. */
 export function parseAmzDate(text: string): number | null {
   if (!/^\d{8}T\d{6}Z$/.test(text)) return null;
-  const [year, month, day] = [text.slice(0, 4), text.slice(4, 6), text.slice(6, 8)];
-  return epochMs([year, month, day, text.slice(9, 11), text.slice(11, 13), text.slice(13, 15)]);
+  const date = `${text.slice(0, 4)}-${text.slice(4, 6)}-${text.slice(6, 8)}`;
+  return epochMs(`${date}T${text.slice(9, 11)}:${text.slice(11, 13)}:${text.slice(13)}`);
 }
 
 /** `Sun, 29 Nov 2026 23:59:59 GMT`, or the basic form that some clients put into Date. */
@@ -16,15 +16,13 @@ export function parseHttpDate(text: string): number | null {
     text,
   );
   if (match === null) return parseAmzDate(text);
-  const [, day, month = "", year, ...time] = match;
-  return epochMs([year, months.indexOf(month) + 1, day, ...time]);
+  const [, day, name = "", year, hour, minute, second] = match;
+  const month = String(months.indexOf(name) + 1).padStart(2, "0");
+  return epochMs(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
 }
 
-function epochMs(parts: readonly (string | number | undefined)[]): number | null {
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.map(Number);
-  if (year < 1970 || month < 1 || month > 12) return null;
-  if (hour > 23 || minute > 59 || second > 59) return null;
-  const ms = Date.UTC(year, month - 1, day, hour, minute, second);
-  // Date.UTC rolls over: 30 February becomes March.
-  return new Date(ms).getUTCDate() === day ? ms : null;
+function epochMs(iso: string): number | null {
+  const ms = Date.parse(iso);
+  // Parsing rolls over: 30 February becomes 2 March, and 24:00 the next day.
+  return new Date(ms).getUTCDate() === Number(iso.slice(8, 10)) ? ms : null;
 }

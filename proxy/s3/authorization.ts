@@ -160,20 +160,21 @@ interface RawFields {
 
 /** The three parts in any order, with or without a blank after the commas; `null` unless each is once. */
 function authorizationParts(text: string): RawFields | null {
-  const found = new Map<string, string>();
+  let credential: string | null = null;
+  let signedHeaders: string | null = null;
+  let signature: string | null = null;
   for (const piece of text.split(",")) {
     const part = piece.trim();
     const at = part.indexOf("=");
+    const value = part.slice(at + 1);
     const name = part.slice(0, at);
-    if (at < 1 || found.has(name)) return null;
-    found.set(name, part.slice(at + 1));
+    if (name === "Credential" && credential === null) credential = value;
+    else if (name === "SignedHeaders" && signedHeaders === null) signedHeaders = value;
+    else if (name === "Signature" && signature === null) signature = value;
+    else return null;
   }
-  const credential = found.get("Credential");
-  const signedHeaders = found.get("SignedHeaders");
-  const signature = found.get("Signature");
-  if (credential === undefined || signedHeaders === undefined || signature === undefined)
-    return null;
-  return found.size === 3 ? { credential, signedHeaders, signature } : null;
+  if (credential === null || signedHeaders === null || signature === null) return null;
+  return { credential, signedHeaders, signature };
 }
 
 /** The parsed fields, or what is wrong with them. */
