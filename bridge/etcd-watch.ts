@@ -148,7 +148,6 @@ export async function* watchEtcd(
   const stream = await openStream(client, what, openTimeoutMs);
   const inbox = new Inbox();
   let heardMs = performance.now();
-  const onAbort = (): void => inbox.finish(toError(signal.reason));
   stream.on("error", (error) => inbox.finish(etcdFault(what, error)));
   stream.on("end", () => inbox.finish(etcdFault(what, new Error("stream ended"))));
   stream.on("data", (response) => {
@@ -164,6 +163,15 @@ export async function* watchEtcd(
       stream.write({ progress_request: {} });
     }
   }, heartbeatMs);
+  const release = (): void => {
+    clearInterval(heartbeat);
+    stream.cancel();
+  };
+  // A reader that stopped taking never reaches `finally`: the abort itself lets the stream go.
+  const onAbort = (): void => {
+    inbox.finish(toError(signal.reason));
+    release();
+  };
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     if (signal.aborted) onAbort();
@@ -177,9 +185,8 @@ export async function* watchEtcd(
     });
     for (;;) yield await inbox.take();
   } finally {
-    clearInterval(heartbeat);
     signal.removeEventListener("abort", onAbort);
-    stream.cancel();
+    release();
   }
 }
 

@@ -219,6 +219,12 @@ export abstract class EmbeddedStore implements LeaseStore {
     });
   }
 
+  /** Ends the lease that holds a key, as an expiry at the store would. For tests and simulation. */
+  dropLeaseOf(key: string): Promise<void> {
+    const id = this.log.leaseOf(key);
+    return id === null ? Promise.resolve() : this.#endLease(id);
+  }
+
   /** Drops the history up to and including `revision`, as an etcd compaction does. */
   compact(revision: Revision): void {
     this.log.compact(revision);

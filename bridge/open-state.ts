@@ -57,11 +57,14 @@ export interface OpenState {
   readonly registry: StoreRegistry;
   readonly membership: StoreMembership;
   /** Waits for a live view: do not await it when `snapshots.current().origin` is `persisted`. */
-  seedClusters(configured: readonly ClusterRecord[], signal: AbortSignal): Promise<void>;
+  readonly seedClusters: (
+    configured: readonly ClusterRecord[],
+    signal: AbortSignal,
+  ) => Promise<void>;
   /** Needs the store: with etcd away, a handle key file is the way to start. */
-  handleKeys(signal: AbortSignal): Promise<HandleKeys>;
+  readonly handleKeys: (signal: AbortSignal) => Promise<HandleKeys>;
   /** Deregisters, saves the snapshot, closes the store. Never rejects. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 async function openStore(options: StateOptions, files: DurableFiles): Promise<LeaseStore> {

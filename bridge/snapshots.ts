@@ -148,6 +148,8 @@ export class LiveSnapshots implements Snapshots {
       } catch (error) {
         if (this.#isClosed()) return;
         this.#connected = false;
+        // Only `refresh` aborts this one: it wants the list now.
+        if (this.#watching.signal.aborted) continue;
         const reason = endReason(error);
         failures = reason === "compacted" ? 0 : failures + 1;
         this.#watchRestarts += 1;

@@ -119,6 +119,10 @@ export class StoreLog {
     return deletes;
   }
 
+  leaseOf(key: string): string | null {
+    return this.#held.get(key)?.leaseId ?? null;
+  }
+
   /** Applies effective writes as one revision; none leave the revision as it is. */
   apply(writes: readonly StoreWrite[]): Revision {
     if (writes.length === 0) return this.#revision;

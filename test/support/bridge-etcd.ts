@@ -76,12 +76,12 @@ export class TestEtcd {
     return etcd;
   }
 
-  /** Starts the process again on its own data. */
-  async run(): Promise<void> {
+  /** Starts the process again on its own data. `flags`: for etcdctl, such as a user. */
+  async run(...flags: readonly string[]): Promise<void> {
     this.#process = spawn("etcd", this.#args, { stdio: "ignore" });
     for (let attempt = 0; attempt < 100; attempt += 1) {
       try {
-        await this.ctl("endpoint", "health", "--command-timeout=1s");
+        await this.ctl("endpoint", "health", "--command-timeout=1s", ...flags);
         return;
       } catch {
         await delay(50);
