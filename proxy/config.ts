@@ -53,6 +53,9 @@ export type LoadedConfig =
       readonly warnings: readonly ConfigFault[];
     };
 
+/** Variables that commands read and that are no settings. */
+const commandVariables = new Set(["HEADGATE_CONFIG", "HEADGATE_ADMIN_URL", "HEADGATE_OPA"]);
+
 interface Layer {
   readonly path: SettingPath;
   readonly source: string;
@@ -154,7 +157,7 @@ function applyEnv(
       continue;
     }
     // Kubernetes adds HEADGATE_PORT and the like for a Service of that name: no fault, only a hint.
-    const nearest = nearestName(name, [...byEnv.keys()]);
+    const nearest = commandVariables.has(name) ? null : nearestName(name, [...byEnv.keys()], 2);
     if (nearest !== null) {
       const message = `Environment variable is no setting, nearest is "${nearest}"`;
       into.warnings.push({ source: name, position: null, path: [], message });

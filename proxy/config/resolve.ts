@@ -321,6 +321,7 @@ function classesConfig(data: Settings, checks: Checks): ReadonlyMap<string, Clus
   }
   return classes;
 }
+
 function handleKeys(data: Settings, checks: Checks): readonly Uint8Array[] | null {
   const path: SettingPath = ["keys", "handle_key_file"];
   const text = checks.read(data.keys.handle_key_file, path);

@@ -221,7 +221,9 @@ export const settings = group({
   keys: group({
     handle_key_file: path
       .optional()
-      .describe("32-byte key of upload handles, 64 hex digits; unset: kept in the state store"),
+      .describe(
+        "Keys of upload handles, newest first, 64 hex digits a line; unset: kept in the state store",
+      ),
   }).prefault({}),
   member: group({
     lease_ttl: duration.prefault("30s").describe("Life of this process's lease"),

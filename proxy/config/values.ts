@@ -104,10 +104,14 @@ export function expandVariables(
   return fault === undefined ? value(expanded) : wrong(fault);
 }
 
-/** The closest of some names by edit distance, or null when none is close. */
-export function nearestName(text: string, names: readonly string[]): string | null {
+/** The closest of some names by edit distance, or null when none is within `limit`. */
+export function nearestName(
+  text: string,
+  names: readonly string[],
+  limit: number = Math.max(2, Math.floor(text.length / 3)),
+): string | null {
   let best: string | null = null;
-  let bestDistance = Math.max(2, Math.floor(text.length / 3)) + 1;
+  let bestDistance = limit + 1;
   for (const name of names) {
     const distance = editDistance(text, name);
     if (distance < bestDistance) {
