@@ -70,9 +70,8 @@ class Load {
   }
 
   async run(order: LoadOrder): Promise<LoadReport> {
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       this.#child.once("message", (report: LoadReport) => resolve(report));
-      this.#child.once("error", reject);
       this.#child.send(order);
     });
   }
