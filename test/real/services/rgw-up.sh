@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Starts one tiny Ceph cluster with two radosgw daemons, "a" and "b", that are two separate S3 clusters:
 # two realms, two zones, two pool prefixes. Loopback only; no systemd, no docker, nothing outside DIR.
-# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore]
+# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore] [-l LISTEN_ADDRESS]
 # Calling it again leaves alone what runs and starts what was killed. User: headgate-rgw on both.
 set -euo pipefail
-W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default
-while getopts d:a:b:m:s: o; do case $o in
+W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default LISTEN=127.0.0.1
+while getopts d:a:b:m:s:l: o; do case $o in
   d) W=$OPTARG;; a) PA=$OPTARG;; b) PB=$OPTARG;; m) MP=$OPTARG;; s) STORE=$OPTARG;;
-  *) exit 2;; esac; done
+  l) LISTEN=$OPTARG;; *) exit 2;; esac; done
 T0=$(date +%s.%N)
 say() { printf '%6.1fs %s\n' "$(echo "$(date +%s.%N) - $T0" | bc 2>/dev/null || awk "BEGIN{print $(date +%s.%N)-$T0}")" "$*" >&2; }
 die() { say "FAILED: $*"; exit 1; }
@@ -23,11 +23,10 @@ FSID=$(cat "$W/fsid")
 rgwsect() { # name port
 cat <<S
 [client.rgw.$1]
-  rgw_frontends = beast endpoint=127.0.0.1:$2 tcp_nodelay=1
+  rgw_frontends = beast endpoint=$LISTEN:$2 tcp_nodelay=1
   rgw_realm = $1
   rgw_zonegroup = $1
   rgw_zone = $1
-  rgw_dns_name = s3-$1.localhost
 S
 }
 conf() { cat <<C
