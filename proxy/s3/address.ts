@@ -105,7 +105,7 @@ function bucketLabel(host: string, baseDomains: readonly string[]): string | nul
 }
 
 /** `s3.example.com:9000` → `s3.example.com`, `[::1]:9000` → `[::1]`; one trailing dot goes too. */
-export function hostWithoutPort(host: string): string {
+function hostWithoutPort(host: string): string {
   const colon = host.lastIndexOf(":");
   const name = colon > host.lastIndexOf("]") ? host.slice(0, colon) : host;
   return name.endsWith(".") ? name.slice(0, -1) : name;

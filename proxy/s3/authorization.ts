@@ -115,7 +115,7 @@ function readHeader(head: RequestHead, value: string): HeaderAuthorization | Ref
     fieldValue(head.headers, "x-amz-security-token"),
   );
   if (typeof fields === "string") return refusal(headerCode, fields);
-  return { kind: "header", ...fields };
+  return { ...fields, kind: "header" };
 }
 
 function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
@@ -149,7 +149,7 @@ function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
   if (expiresSeconds < 1 || expiresSeconds > maxExpiresSeconds) {
     return refusal("AccessDenied", `X-Amz-Expires must be between 1 and ${maxExpiresSeconds}`);
   }
-  return { kind: "presigned", expiresSeconds, ...fields };
+  return { ...fields, kind: "presigned", expiresSeconds };
 }
 
 interface RawFields {

@@ -160,7 +160,7 @@ function matchingCandidate(request: VerifyRequest, credentials: SigningCredentia
   for (const { parts, query, path } of candidates(request)) {
     if (tried === maxCandidates) break;
     tried += 1;
-    const canonical = canonicalRequest({ method: head.method, signedHeaders, ...parts });
+    const canonical = canonicalRequest({ ...parts, method: head.method, signedHeaders });
     first ??= canonical;
     const signature = signatureOf(key, stringToSign(amzDate, scope, canonical));
     if (timingSafeEqual(Buffer.from(signature, "latin1"), expected)) {
