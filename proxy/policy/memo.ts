@@ -29,55 +29,55 @@ function encode(value: unknown): string {
   return `o${text.length}:${text}`;
 }
 
-/** A memo of at most `maxEntries` results; the least recently used one leaves first. */
+/**
+ * A memo of at most `maxEntries` results. It keeps two generations: when the young one is full the
+ * old one is dropped, so what was asked lately stays and nothing is ever searched for the oldest
+ * entry (a Map finds its first key slowly after many deletions).
+ */
 export class FieldMemo<Result> implements DecisionMemo<Result> {
   readonly #fields: readonly (readonly string[])[];
-  readonly #maxEntries: number;
-  readonly #results = new Map<string, Result>();
+  readonly #maxYoung: number;
+  #young = new Map<string, Result>();
+  #old: ReadonlyMap<string, Result> = new Map();
 
   /** `fields`: paths below `input`, `["request", "storage_class"]`; `[]` is the whole input. */
   constructor(fields: readonly (readonly string[])[], maxEntries: number) {
     this.#fields = fields;
-    this.#maxEntries = maxEntries;
-  }
-
-  get size(): number {
-    return this.#results.size;
+    this.#maxYoung = Math.max(1, Math.floor(maxEntries / 2));
   }
 
   keyOf(input: unknown): string | null {
     let key = "";
     for (const path of this.#fields) {
-      let value = input;
-      for (const name of path) {
-        if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) {
-          value = undefined;
-          break;
-        }
-        value = (value as Readonly<Record<string, unknown>>)[name];
-      }
-      key += encode(value);
+      key += encode(valueAt(input, path));
       if (key.length > maxKeyLength) return null;
     }
     return key;
   }
 
   find(key: string): Result | undefined {
-    const result = this.#results.get(key);
-    if (result === undefined) return undefined;
-    // Only a full memo has to know what was used last.
-    if (this.#results.size >= this.#maxEntries) {
-      this.#results.delete(key);
-      this.#results.set(key, result);
-    }
-    return result;
+    const young = this.#young.get(key);
+    if (young !== undefined) return young;
+    const old = this.#old.get(key);
+    if (old !== undefined) this.remember(key, old);
+    return old;
   }
 
   remember(key: string, result: Result): void {
-    if (this.#results.size >= this.#maxEntries) {
-      const oldest = this.#results.keys().next();
-      if (oldest.done !== true) this.#results.delete(oldest.value);
+    if (this.#young.size >= this.#maxYoung) {
+      this.#old = this.#young;
+      this.#young = new Map();
     }
-    this.#results.set(key, result);
+    this.#young.set(key, result);
   }
+}
+
+function valueAt(input: unknown, path: readonly string[]): unknown {
+  let value = input;
+  for (const name of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name))
+      return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[name];
+  }
+  return value;
 }
