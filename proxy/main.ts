@@ -1,60 +1,42 @@
 #!/usr/bin/env node
-// The composition root: turns a Config into running parts, in order, and stops them in the opposite
-// order. The only file that knows every part; it holds no rule of its own. Run as a program, it hands
-// the command line to cli/main-command.ts.
+// The program: hands the command line to cli/main-command.ts and starts what it asks for. Owns the
+// outside world (clock, chance, sockets, streams, signals); assembly.ts puts the parts together.
 
 import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
+import { createWriteStream, existsSync, readFileSync, realpathSync } from "node:fs";
 import { createServer } from "node:http";
+import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { performance } from "node:perf_hooks";
-import type { OpenState, StateDriverOptions } from "../bridge/open-state.ts";
-import { openState } from "../bridge/open-state.ts";
-import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
-import { Metrics } from "./admin/metrics.ts";
-import { placementChanges } from "./admin/placement-changes.ts";
-import type { ReadinessCheck } from "./admin/ports.ts";
-import type { AdminServer } from "./admin/server.ts";
-import { openAdminServer } from "./admin/server.ts";
+import { createInterface } from "node:readline/promises";
+import { jsonAccessLog, noAccessLog } from "./admin/access-log.ts";
+import { JsonLog } from "./admin/log.ts";
+import type { Headgate, System } from "./assembly.ts";
+import { startHeadgate } from "./assembly.ts";
+import type { CliIo } from "./cli/command.ts";
+import { runCli } from "./cli/main-command.ts";
+import type { Credential } from "./config/credentials.ts";
+import { demoPair } from "./config/credentials.ts";
 import type { Config } from "./config.ts";
-import { Gateway } from "./gateway/exchange.ts";
-import type { Listener } from "./gateway/listener.ts";
-import { openListener } from "./gateway/listener.ts";
+import { loadConfig } from "./config.ts";
+import type { EmbeddedClusters } from "./demo/embedded.ts";
+import { startEmbeddedClusters } from "./demo/embedded.ts";
+import { runTour } from "./demo/tour.ts";
+import { welcomeText } from "./demo/welcome.ts";
 import type { AccessLog } from "./gateway/trace.ts";
-import { registryOverViews, Views } from "./gateway/views.ts";
-import type { OperationPorts } from "./operations/context.ts";
-import { Discovery } from "./operations/discovery.ts";
-import { Resettler } from "./operations/resettle.ts";
-import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
-import { FaultError } from "./placement/ports.ts";
-import { profileFacts } from "./placement/profiles.ts";
-import type { ClusterRecord } from "./placement/records.ts";
-import type { HandleKeys } from "./placement/sealed-text.ts";
-import { handleKeys } from "./placement/sealed-text.ts";
-import type { PlacementSnapshot } from "./placement/snapshot.ts";
-import { readBundle } from "./policy/bundle-file.ts";
-import { policyData } from "./policy/data.ts";
-import { buildEngine } from "./policy/engine.ts";
+import type { Clock, Log, Random, Timers } from "./placement/ports.ts";
 import type { ClusterId } from "./s3/names.ts";
-import { SigningKeys } from "./s3/sigv4.ts";
-import type { UpstreamCluster } from "./upstream/upstream.ts";
+import { noTenant, parseAccessKeyId, parseClusterId } from "./s3/names.ts";
+import type { UpstreamPools } from "./upstream/upstream.ts";
 import { createUpstream } from "./upstream/upstream.ts";
 
 /** The installed package: `dist/proxy` and `proxy` both lie in it. */
-export const packageRoot = packageRootOf(import.meta.dirname);
+const packageRoot = packageRootOf(import.meta.dirname);
+const version = packageVersion();
 
-/** Decisions wait this long for further changes before an engine is built. */
-const coalesceMs = 20;
-/** Signing keys of client credentials: one per key id and day, bounded against made-up regions. */
-const clientSigningKeys = 10_000;
-/** Pause before an etcd endpoint that failed is dialled again. */
-const dialRetryMs = 300;
-/** How long a dead member may still act, beyond its own fence (placement.md rule 4). */
-const quarantineMs = 120_000;
+// ---- the outside world ----
 
-// ---- the outside world, as ports ----
-
-export const systemClock: Clock = {
+const clock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   async sleep(durationMs, signal) {
@@ -73,14 +55,24 @@ export const systemClock: Clock = {
   },
 };
 
-export const systemTimers: Timers = {
+const timers: Timers = {
   after(durationMs, run) {
     const timer = setTimeout(run, durationMs);
     return () => clearTimeout(timer);
   },
 };
 
-export const systemRandom: Random = { bytes: (count) => randomBytes(count) };
+const random: Random = { bytes: (count) => randomBytes(count) };
+
+/** The outside world as it really is; tests use it too. */
+export const system: System = {
+  clock,
+  timers,
+  random,
+  createServer: (options) => createServer(options),
+  nodeVersion: process.version,
+  defaultBundle: join(packageRoot, "policies/default"),
+};
 
 function packageRootOf(start: string): string {
   let folder = start;
@@ -92,363 +84,271 @@ function packageRootOf(start: string): string {
   return folder;
 }
 
-// ---- a running Headgate ----
-
-export interface StartOptions {
-  readonly version: string;
-  readonly log: Log;
-  readonly accessLog: AccessLog;
-  /** Ends the start, and every wait for the state store in it. */
-  readonly signal: AbortSignal;
+function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8"));
+  if (typeof manifest !== "object" || manifest === null || !("version" in manifest)) return "0.0.0";
+  return String(manifest.version);
 }
 
-export interface Headgate {
-  /** `http://127.0.0.1:9000`. */
-  readonly s3Url: string;
-  /** Null: no admin listener. */
-  readonly adminUrl: string | null;
-  /** Not ready any more, but still serving: what comes before `close` in an orderly stop. */
-  stopAccepting(): void;
-  /** Lets requests in flight end for at most `graceMs`. */
-  close(graceMs: number): Promise<void>;
-}
+// ---- headgate run ----
 
-/** Starts all parts. @throws FaultError when one cannot start; what had started is stopped. */
-export async function startHeadgate(config: Config, options: StartOptions): Promise<Headgate> {
-  const started: (() => Promise<void> | void)[] = [];
+async function run(
+  options: { readonly config: Config; readonly embedded: boolean },
+  io: CliIo,
+): Promise<number> {
+  const log = processLog(options.config, io);
+  const stop = stopSignal();
+  const clusters = options.embedded ? await startEmbeddedClusters({ clock, random }) : null;
+  const config = clusters === null ? options.config : withEmbedded(options.config, clusters);
+  let headgate: Headgate;
   try {
-    return await startParts(config, options, started);
-  } catch (caught) {
-    await stopAll(started);
-    throw caught;
-  }
-}
-
-async function stopAll(started: (() => Promise<void> | void)[]): Promise<void> {
-  for (const stop of started.splice(0).reverse()) await stop();
-}
-
-async function startParts(
-  config: Config,
-  options: StartOptions,
-  started: (() => Promise<void> | void)[],
-): Promise<Headgate> {
-  const { log, signal, version } = options;
-  const clock = systemClock;
-  const meter = new Metrics({ clock, version, nodeVersion: process.version, processMetrics: true });
-  const bundle = await readBundle(
-    config.policy.bundlePath ?? join(packageRoot, "policies/default"),
-  );
-  const pools = createUpstream({
-    clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
-    clock,
-    meter,
-    limits: {
-      maxSockets: config.upstream.maxSocketsPerEndpoint,
-      connectTimeoutMs: config.upstream.connectTimeoutMs,
-      headersTimeoutMs: config.upstream.responseHeaderTimeoutMs,
-      bodyIdleTimeoutMs: config.upstream.bodyIdleTimeoutMs,
-      keepAliveMs: config.upstream.keepaliveMs,
-    },
-    maxAttempts: config.upstream.maxAttempts,
-  });
-  started.push(() => pools.close());
-  const state = await openState(
-    {
-      store: stateDriver(config),
-      prefix: config.state.driver === "etcd" ? config.state.prefix : "/headgate/v1/",
-      member: { nodeId: config.nodeId, version, ...config.member },
-      clock,
-      random: systemRandom,
+    headgate = await startHeadgate(config, {
+      system,
+      version,
       log,
-      meter,
-    },
-    signal,
-  );
-  started.push(() => state.close());
-  await seed(config, state, options);
-  const reach = (placement: PlacementSnapshot): void => {
-    pools.configure(config.clusters.map((cluster) => upstreamCluster(cluster, placement)));
-  };
-  reach(state.snapshots.current());
-  started.push(
-    state.snapshots.subscribe((next, last) => {
-      if (next.clusters !== last?.clusters) reach(next);
-    }),
-  );
-  const views = await Views.open({
-    snapshots: state.snapshots,
-    buildEngine: (placement) =>
-      buildEngine(bundle, policyData(placement), {
-        measure: { clock, meter },
-        memoEntries: config.policy.memoMaxEntries,
-      }),
-    timers: systemTimers,
-    log,
-    coalesceMs,
-  });
-  started.push(() => views.close());
-  const ports = operationPorts({
-    config,
-    state,
-    views,
-    meter,
-    log,
-    upstream: pools.upstream,
-    signal,
-  });
-  const s3 = await openS3(config, { ports, views, meter, options });
-  started.push(() => s3.close(0));
-  const lifecycle = { accepting: true };
-  const admin = await openAdmin(config, { ports, state, views, meter, options, lifecycle });
-  if (admin !== null) started.push(() => admin.close());
-  log.write("info", "headgate.started", { s3: s3.url, admin: admin?.url ?? null, version });
-  return {
-    s3Url: s3.url,
-    adminUrl: admin?.url ?? null,
-    stopAccepting() {
-      lifecycle.accepting = false;
-    },
-    async close(graceMs) {
-      await s3.close(graceMs);
-      await stopAll(started);
-    },
-  };
-}
-
-// ---- from Config to the options of each part ----
-
-/** Where and how a cluster is reached is the record's word; keys and trust are local. */
-function upstreamCluster(
-  cluster: Config["clusters"][number],
-  placement: PlacementSnapshot | null,
-): UpstreamCluster {
-  const { id, credentials, tls } = cluster;
-  const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
-  return {
-    id,
-    endpoints,
-    region,
-    addressing,
-    credentials: credentials === null ? null : { ...credentials, sessionToken: null },
-    tls,
-  };
-}
-
-function stateDriver(config: Config): StateDriverOptions {
-  const { state } = config;
-  if (state.driver !== "etcd") return state;
-  const { endpoints, username, password, caPem: ca, certPem: cert, keyPem: key } = state;
-  const tls = ca === null && cert === null && key === null ? null : { ca, cert, key };
-  const etcd = { endpoints, username, password, tls, dialTimeoutMs: state.dialTimeoutMs };
-  return { driver: "etcd", etcd: { ...etcd, dialRetryMs }, snapshotFile: config.snapshotFile };
-}
-
-function clusterRecord(cluster: Config["clusters"][number]): ClusterRecord {
-  const { id, endpoints, profile, region, addressing, labels, weight } = cluster;
-  return {
-    id,
-    endpoints,
-    profile,
-    region,
-    addressing,
-    labels,
-    weight,
-    state: cluster.state ?? "live",
-  };
-}
-
-/** Records for what the configuration names and the store does not know yet. */
-async function seed(config: Config, state: OpenState, options: StartOptions): Promise<void> {
-  const run = async (): Promise<void> => {
-    await state.seedClusters(config.clusters.map(clusterRecord), options.signal);
-    for (const [storageClass, cluster] of config.classes) {
-      if (state.snapshots.current().classes.has(storageClass)) continue;
-      const change = { kind: "class", storageClass, expected: 0n, cluster } as const;
-      // A conflict means that another member was first.
-      await state.registry.commit([change], null);
-    }
-  };
-  if (state.snapshots.current().origin === "live") return await run();
-  run().catch((error: unknown) => {
-    options.log.write("warn", "state.not_seeded", { error: String(error) });
-  });
-}
-
-interface PortParts {
-  readonly config: Config;
-  readonly state: OpenState;
-  readonly views: Views;
-  readonly meter: Metrics;
-  readonly log: Log;
-  readonly upstream: Upstream;
-  readonly signal: AbortSignal;
-}
-
-function operationPorts(parts: PortParts): OperationPorts {
-  const { config, state, views, meter, log, upstream } = parts;
-  const { fenceAfterMs } = config.member;
-  const deadAfterMs =
-    fenceAfterMs === null ? Number.POSITIVE_INFINITY : fenceAfterMs + quarantineMs;
-  const keys = handleKeysWhenKnown(parts);
-  const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
-  return {
-    upstream,
-    snapshots: state.snapshots,
-    registry: registryOverViews(state.registry, views),
-    membership: state.membership,
-    resettler: new Resettler({ clock: systemClock, deadAfterMs }),
-    facts: (id) => profileFacts(clusterOf(id)?.profile ?? ""),
-    region: (id) => clusterOf(id)?.region ?? "us-east-1",
-    get handleKeys() {
-      return keys();
-    },
-    clock: systemClock,
-    meter,
-    log,
-  };
-}
-
-/** Handle keys out of the file, or out of the store as soon as it answers. */
-function handleKeysWhenKnown({ config, state, log, signal }: PortParts): () => HandleKeys {
-  let known = config.handleKeys === null ? null : handleKeysOf(config.handleKeys);
-  if (known === null) {
-    state.handleKeys(signal).then(
-      ({ current, previous }) => {
-        known = handleKeysOf([current, ...previous]);
-      },
-      (error: unknown) => {
-        log.write("error", "handle_keys.unavailable", { error: String(error) });
-      },
-    );
+      accessLog: accessLog(config, io),
+      signal: stop.asked,
+    });
+  } catch (caught) {
+    await clusters?.close();
+    if (stop.asked.aborted) return 130;
+    io.stderr(`Cannot start: ${caught instanceof Error ? caught.message : String(caught)}\n`);
+    return 1;
   }
-  return () => {
-    if (known !== null) return known;
-    throw new FaultError(
-      "state_unavailable",
-      "Cannot read upload handles: their key is not known yet",
-    );
+  if (clusters !== null) io.stdout(welcome(headgate, clusters));
+  await stop.wait();
+  await shutDown(headgate, config, { stop, quick: clusters !== null });
+  await clusters?.close();
+  return 0;
+}
+
+/** Not ready at once, serving for a while so that balancers notice, then the rest in flight. */
+async function shutDown(
+  headgate: Headgate,
+  config: Config,
+  how: { readonly stop: StopSignal; readonly quick: boolean },
+): Promise<void> {
+  headgate.stopAccepting();
+  if (!how.quick) await clock.sleep(config.shutdown.delayMs, how.stop.insisted).catch(() => {});
+  const closed = headgate.close(how.quick ? 1_000 : config.shutdown.drainTimeoutMs);
+  const insisted = new Promise<void>((resolve) => {
+    how.stop.insisted.addEventListener("abort", () => resolve(), { once: true });
+  });
+  await Promise.race([closed, insisted]);
+}
+
+interface StopSignal {
+  /** Aborts at the first SIGTERM or SIGINT. */
+  readonly asked: AbortSignal;
+  /** Aborts at the second one: stop now. */
+  readonly insisted: AbortSignal;
+  wait(): Promise<void>;
+}
+
+function stopSignal(): StopSignal {
+  const asked = new AbortController();
+  const insisted = new AbortController();
+  const heard = (): void => {
+    if (asked.signal.aborted) insisted.abort(new Error("Stopped"));
+    asked.abort(new Error("Stopped"));
+  };
+  process.on("SIGTERM", heard);
+  process.on("SIGINT", heard);
+  return {
+    asked: asked.signal,
+    insisted: insisted.signal,
+    async wait() {
+      if (asked.signal.aborted) return;
+      await new Promise<void>((resolve) => {
+        asked.signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    },
   };
 }
 
-function handleKeysOf([current, ...previous]: readonly Uint8Array[]): HandleKeys | null {
-  return current === undefined ? null : handleKeys(current, previous);
+function processLog(config: Config, io: CliIo): Log {
+  return new JsonLog({ write: io.stderr }, { clock, level: config.logLevel });
 }
 
-interface ServingParts {
-  readonly ports: OperationPorts;
-  readonly views: Views;
-  readonly meter: Metrics;
-  readonly options: StartOptions;
+function accessLog(config: Config, io: CliIo): AccessLog {
+  const { format, path } = config.accessLog;
+  if (format === "off") return noAccessLog;
+  if (path === "-") return jsonAccessLog({ write: io.stdout });
+  return jsonAccessLog(createWriteStream(path, { flags: "a", mode: 0o640 }));
 }
 
-async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
-  const { ports, views, meter, options } = parts;
-  const { listen, auth } = config;
-  const byId = new Map(auth.credentials.map((credential) => [credential.accessKeyId, credential]));
-  const gateway = new Gateway({
-    views,
-    ports,
-    discovery: new Discovery(),
-    authentication: {
-      credentials: { find: (id) => byId.get(id) },
-      keys: new SigningKeys(clientSigningKeys),
-      regions: listen.regions ?? [],
+// ---- embedded clusters: npm start and headgate demo ----
+
+function withEmbedded(config: Config, embedded: EmbeddedClusters): Config {
+  return {
+    ...config,
+    clusters: embedded.clusters.map(({ id, endpoint, weight, region, credentials }) => ({
+      id,
+      endpoints: [endpoint],
+      profile: "s3-generic",
+      region,
+      addressing: "path",
+      weight,
+      state: "live",
+      labels: {},
+      credentials,
+      tls: { caPem: null, insecureSkipVerify: false },
+    })),
+    auth: { ...config.auth, credentials: [demoCredential()] },
+  };
+}
+
+/** The demo pair may do everything. */
+function demoCredential(): Credential {
+  const accessKeyId = parseAccessKeyId(demoPair.accessKeyId);
+  if (accessKeyId === null) throw new Error("The demo pair has no valid access key id");
+  return {
+    accessKeyId,
+    secretAccessKey: demoPair.secretAccessKey,
+    principal: {
+      accessKey: accessKeyId,
+      account: "demo",
+      displayName: "Demo",
+      tenant: noTenant,
+      groups: [],
+      grants: [
+        { buckets: ["*"], keys: ["*"], allow: ["read", "list", "write", "delete", "admin"] },
+      ],
+      scheme: "header",
     },
-    baseDomains: listen.baseDomains,
-    bodyIdleMs: listen.bodyIdleTimeoutMs,
-    maxInFlight: listen.maxInFlight,
-    clock: systemClock,
-    timers: systemTimers,
-    requestId,
-    meter,
-    log: options.log,
-    accessLog: options.accessLog,
-  });
-  return await openListener({
-    ...listen.address,
-    maxHeaderBytes: listen.maxHeaderBytes,
-    headerTimeoutMs: listen.headerTimeoutMs,
-    keepAliveMs: listen.idleTimeoutMs,
-    maxConnections: listen.maxConnections,
-    exchange: (request, response, waits) => gateway.exchange(request, response, waits),
-    requestId,
-    createServer: (serverOptions) => createServer(serverOptions),
-    timers: systemTimers,
-    log: options.log,
-  });
+  };
 }
 
-interface AdminParts extends ServingParts {
-  readonly state: OpenState;
-  readonly lifecycle: { readonly accepting: boolean };
+function welcome(headgate: Headgate, { clusters }: EmbeddedClusters): string {
+  const { s3Url: endpoint, adminUrl } = headgate;
+  return welcomeText({ endpoint, adminUrl, ...demoPair, clusters });
 }
 
-async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer | null> {
-  if (config.admin === null) return null;
-  const { ports, views, meter, state, options, lifecycle } = parts;
-  const { log, version } = options;
-  const audit = new AuditRing();
-  const registry = auditedRegistry(ports.registry, { ring: audit, clock: systemClock, log });
-  return await openAdminServer({
-    ...config.admin.address,
-    token: config.admin.token,
-    ports: {
-      registry,
-      snapshots: ports.snapshots,
-      clock: systemClock,
-      placementChanges: placementChanges(views, { ...ports, registry }),
-      facts: {
-        version,
-        nodeId: config.nodeId,
-        startedAtMs: systemClock.nowMs(),
-        stateDriver: state.store.driver,
-      },
-      readiness: { checks: () => readiness(views, lifecycle) },
-      metrics: meter,
-      audit,
-    },
-    requestId,
-    createServer: (serverOptions) => createServer(serverOptions),
+/** The scripted tour, on ports of its own. */
+async function demo(options: { readonly json: boolean }, io: CliIo): Promise<number> {
+  const loaded = loadConfig({
+    file: null,
+    env: {},
+    overrides: [
+      { flag: "demo", path: ["listen", "address"], value: "127.0.0.1:0" },
+      { flag: "demo", path: ["admin", "address"], value: "127.0.0.1:0" },
+    ],
+    hostname: io.hostname,
+    embedded: true,
+    readFile: io.readFile,
+  });
+  if (loaded.kind === "faults") throw new Error("The configuration of the tour has faults");
+  const { signal } = new AbortController();
+  const clusters = await startEmbeddedClusters({ clock, random });
+  const config = withEmbedded(loaded.config, clusters);
+  const log = new JsonLog({ write: io.stderr }, { clock, level: "error" });
+  const headgate = await startHeadgate(config, {
+    system,
+    version,
     log,
+    accessLog: noAccessLog,
+    signal,
   });
-}
-
-function readiness(
-  views: Views,
-  lifecycle: { readonly accepting: boolean },
-): readonly ReadinessCheck[] {
-  const lifecycleCheck = {
-    name: "lifecycle",
-    ok: lifecycle.accepting,
-    detail: lifecycle.accepting ? "serving" : "stopping",
-  } as const;
-  const config = { name: "config", ok: true, detail: "valid" } as const;
   try {
-    const { placement, policy } = views.current();
-    const detail = `revision ${placement.revision}, ${placement.origin}`;
-    return [
-      config,
-      { name: "policy", ok: true, detail: policy.revision },
-      { name: "snapshot", ok: true, detail },
-      lifecycleCheck,
-    ];
-  } catch {
-    return [config, { name: "policy", ok: false, detail: "does not load" }, lifecycleCheck];
+    await tour(headgate, clusters, { signal, write: options.json ? () => {} : io.stdout });
+    if (options.json) io.stdout(`${JSON.stringify({ result: "passed" })}\n`);
+    return 0;
+  } catch (caught) {
+    io.stderr(`The tour stopped: ${caught instanceof Error ? caught.message : String(caught)}\n`);
+    return 1;
+  } finally {
+    await headgate.close(0);
+    await clusters.close();
   }
 }
 
-// ---- request ids ----
-
-/** 8 random bytes an id; drawn 512 ids at a time, since a draw costs more than an id. */
-const idPool = { bytes: Buffer.alloc(0), at: 0 };
-
-/** `5F1C9A…`, 16 hex digits. */
-function requestId(): string {
-  if (idPool.at >= idPool.bytes.length) {
-    idPool.bytes = randomBytes(4096);
-    idPool.at = 0;
+async function tour(
+  headgate: Headgate,
+  clusters: EmbeddedClusters,
+  options: { readonly signal: AbortSignal; readonly write: (text: string) => void },
+): Promise<void> {
+  const proxy = parseClusterId("proxy");
+  if (proxy === null || headgate.adminUrl === null) throw new Error("The tour needs an admin API");
+  const client = openClient(proxy, headgate.s3Url);
+  try {
+    await runTour({
+      upstream: client.upstream,
+      proxy,
+      adminUrl: headgate.adminUrl,
+      clusters: clusters.clusters,
+      held: (bucket) => clusters.held(bucket),
+      clock,
+      ...options,
+    });
+  } finally {
+    await client.close();
   }
-  idPool.at += 8;
-  return idPool.bytes.toString("hex", idPool.at - 8, idPool.at).toUpperCase();
+}
+
+/** An S3 client of Headgate itself, for the tour: the upstream adapter pointed at the proxy. */
+function openClient(id: ClusterId, url: string): UpstreamPools {
+  return createUpstream({
+    clusters: [
+      {
+        id,
+        endpoints: [url],
+        region: "us-east-1",
+        addressing: "path",
+        credentials: { ...demoPair, sessionToken: null },
+        tls: { caPem: null, insecureSkipVerify: false },
+      },
+    ],
+    clock,
+    meter: { upstreamEnded: () => {}, upstreamRetried: () => {} },
+    limits: {
+      maxSockets: 32,
+      connectTimeoutMs: 3_000,
+      headersTimeoutMs: 30_000,
+      bodyIdleTimeoutMs: 30_000,
+      keepAliveMs: 10_000,
+    },
+    maxAttempts: 1,
+  });
+}
+
+// ---- the program ----
+
+function terminalIo(): CliIo {
+  return {
+    stdout: (text) => {
+      process.stdout.write(text);
+    },
+    stderr: (text) => {
+      process.stderr.write(text);
+    },
+    env: process.env,
+    readFile: (path) => readFileSync(path, "utf8"),
+    fetch,
+    confirm: process.stdin.isTTY ? ask : null,
+    clock,
+    hostname: hostname(),
+    version,
+  };
+}
+
+async function ask(question: string): Promise<boolean> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(?:es)?$/i.test((await lines.question(`${question} [y/N] `)).trim());
+  } finally {
+    lines.close();
+  }
+}
+
+/** Whether this file is the program and not a module of a test; npm links it under another name. */
+function isProgram(): boolean {
+  const [, script] = process.argv;
+  return script !== undefined && realpathSync(script) === import.meta.filename;
+}
+
+if (isProgram()) {
+  // Setting the code instead of exiting lets the streams empty.
+  process.exitCode = await runCli(process.argv.slice(2), terminalIo(), { run, demo });
+  // A timer or an idle socket must not keep an ended program alive.
+  setTimeout(() => process.exit(), 1_000).unref();
 }

@@ -17,6 +17,7 @@ import {
   responseHeadersToClient,
   upstreamQuery,
 } from "../s3/forward-headers.ts";
+import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import { classifyOperation } from "../s3/operation.ts";
 import type { Payload } from "../s3/payload.ts";
@@ -34,7 +35,7 @@ import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
-import { sampleOf } from "./trace.ts";
+import { accessRecord, sampleOf } from "./trace.ts";
 
 /** S3 documents no limit for CreateBucketConfiguration; its longest legal form has a few hundred bytes. */
 const bucketConfigurationLimitBytes = 16 * 1024;
@@ -110,7 +111,7 @@ export class Gateway {
         body,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
         anonymous: caller.principal.scheme === "anonymous",
-        endpoint: `http://${head.host}`,
+        location: objectLocation("http", head),
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
         mayShow: mayShow(facts, parts),
@@ -269,5 +270,5 @@ function resourceOf(trace: Trace): string {
 function endTrace(trace: Trace, parts: GatewayParts): void {
   const durationMs = parts.clock.monotonicMs() - trace.startedMonotonicMs;
   parts.meter.requestEnded(sampleOf(trace, durationMs));
-  parts.accessLog.write({ ...trace, durationMs });
+  parts.accessLog.write(accessRecord(trace, durationMs));
 }

@@ -27,13 +27,54 @@ export interface Trace {
   responseBytes: number;
 }
 
-/** One line of the access log. */
-export interface AccessRecord extends Readonly<Trace> {
+/** One line of the access log; admin/access-log.ts writes it. */
+export interface AccessRecord {
+  readonly startedAtMs: number;
   readonly durationMs: number;
+  readonly requestId: string;
+  readonly remoteAddress: string;
+  /** Access key id; null: anonymous or not known. */
+  readonly requester: string | null;
+  readonly method: string;
+  readonly operation: S3Operation | "Other";
+  readonly bucket: string | null;
+  readonly key: string | null;
+  readonly status: number;
+  readonly errorCode: string | null;
+  readonly bytesReceived: number;
+  readonly bytesSent: number;
+  readonly userAgent: string | null;
+  readonly cluster: ClusterId | null;
+  /** Where the route came from, `default_wheel`; null when none was needed. */
+  readonly routeSource: string | null;
+  readonly upstreamRequestId: string | null;
 }
 
 export interface AccessLog {
   write(record: AccessRecord): void;
+}
+
+export function accessRecord(trace: Trace, durationMs: number): AccessRecord {
+  const { address, why } = trace;
+  return {
+    startedAtMs: trace.startedAtMs,
+    durationMs,
+    requestId: trace.requestId,
+    remoteAddress: trace.remoteAddress,
+    requester: trace.requester,
+    method: trace.method,
+    operation: trace.operation,
+    bucket: address?.bucket ?? null,
+    key: address?.key ?? null,
+    status: trace.status,
+    errorCode: trace.errorCode,
+    bytesReceived: trace.requestBytes,
+    bytesSent: trace.responseBytes,
+    userAgent: trace.userAgent,
+    cluster: trace.cluster,
+    routeSource: why?.source ?? null,
+    upstreamRequestId: trace.upstreamRequestId,
+  };
 }
 
 export function sampleOf(trace: Trace, durationMs: number): RequestSample {

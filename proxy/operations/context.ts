@@ -68,8 +68,8 @@ export interface OperationRequest {
   /** The caller, for records and answers: access key id or `anonymous`. */
   readonly caller: string;
   readonly anonymous: boolean;
-  /** How the client addressed us, `http://127.0.0.1:9000`, for Location elements. */
-  readonly endpoint: string;
+  /** The URL as the client addressed it, `http://127.0.0.1:9000/b/k`, for Location elements. */
+  readonly location: string;
   readonly requestId: string;
   /**
    * Re-checks placement when all bytes but the held tail have arrived (placement.md rule 14).

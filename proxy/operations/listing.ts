@@ -60,7 +60,8 @@ export async function listObjects(
 }
 
 function startOf(list: ListRequest, binding: () => TokenBinding): ListPosition | null {
-  if (list.continuationToken !== null) {
+  // An empty token means the start, as on RGW.
+  if (list.continuationToken !== null && list.continuationToken !== "") {
     const position = readListToken(list.continuationToken, binding());
     if (position === null) {
       throw new S3Error("InvalidArgument", { message: "The continuation token is not valid" });

@@ -17,7 +17,6 @@ import {
   rewriteListParts,
 } from "../s3/multipart-document.ts";
 import type { BucketName, ObjectKey } from "../s3/names.ts";
-import { encodePath } from "../s3/percent.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { readShortBody } from "./gate.ts";
 import { upload } from "./object.ts";
@@ -122,7 +121,7 @@ export async function completeUpload(
       throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
     }
     const document = completeResultDocument({
-      location: `${request.endpoint}/${encodePath(bucket)}/${encodePath(key)}`,
+      location: request.location,
       bucket,
       key,
       etag: reading.etag ?? multipartEtag(wanted.parts.map(({ etag }) => etag)),

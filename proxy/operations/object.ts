@@ -8,36 +8,58 @@ import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { openGate } from "./gate.ts";
-import { assertAbsenceKnown, discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
+import {
+  assertAbsenceKnown,
+  discard,
+  firstCandidate,
+  isAbsenceKnown,
+  passOn,
+  upstreamRequest,
+} from "./send.ts";
 
 /**
  * GetObject, HeadObject. A miss at the front asks the next candidate; a candidate that cannot be
- * asked is 503, never a copy behind it (I4).
+ * asked is 503, never a copy behind it (I4). A hit behind the front asks those before it again, since
+ * a write may have come between (placement.md rule 17).
  */
 export async function readObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const [front, ...behind] = request.candidates;
-  if (front === undefined)
-    return passOn(await ask(firstCandidate(request), request, ports), firstCandidate(request));
-  let cluster = front;
-  let response = await ask(front, request, ports);
-  for (const next of behind) {
-    if (response.status !== 404) break;
-    await discard(response);
-    response = await ask(next, request, ports);
-    cluster = next;
+  const first = await askInOrder(request.candidates, request, ports);
+  if (first.response.status === 404) {
+    if (!isAbsenceKnown(request, ports)) first.response.body.cancel();
+    assertAbsenceKnown(request, ports);
+    return passOn(first.response, first.cluster);
   }
-  if (response.status === 404) {
-    try {
-      assertAbsenceKnown(request, ports);
-    } catch (fault) {
-      response.body.cancel();
-      throw fault;
-    }
+  if (first.index === 0) return passOn(first.response, first.cluster);
+  const again = await askInOrder(request.candidates.slice(0, first.index), request, ports);
+  const [kept, dropped] = again.response.status === 404 ? [first, again] : [again, first];
+  dropped.response.body.cancel();
+  return passOn(kept.response, kept.cluster);
+}
+
+interface Found {
+  readonly response: UpstreamResponse;
+  readonly cluster: ClusterId;
+  readonly index: number;
+}
+
+/** The first answer that is not 404, or the last one. */
+async function askInOrder(
+  candidates: readonly ClusterId[],
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<Found> {
+  let found: Found | null = null;
+  for (const [index, cluster] of candidates.entries()) {
+    if (found !== null) await discard(found.response);
+    found = { response: await ask(cluster, request, ports), cluster, index };
+    if (found.response.status !== 404) break;
   }
-  return passOn(response, cluster);
+  if (found === null)
+    throw new S3Error("ServiceUnavailable", { message: "The bucket has no cluster" });
+  return found;
 }
 
 async function ask(

@@ -138,9 +138,17 @@ export function firstCandidate(request: OperationRequest): ClusterId {
   return first;
 }
 
-/** Reads of a fenced member: absence is not known (placement.md rule 8). */
+/**
+ * Whether a 404 means that the key is absent. A fenced member may not know every cluster of a bucket
+ * (placement.md rule 8); a frozen bucket's clusters do not change.
+ */
+export function isAbsenceKnown(request: OperationRequest, ports: OperationPorts): boolean {
+  return ports.membership.mayMutate() || request.record?.value.frozen === true;
+}
+
+/** @throws S3Error ServiceUnavailable where absence is not known. */
 export function assertAbsenceKnown(request: OperationRequest, ports: OperationPorts): void {
-  if (ports.membership.mayMutate() || request.candidates.length === 0) return;
+  if (isAbsenceKnown(request, ports)) return;
   throw new S3Error("ServiceUnavailable", {
     message: "Absence cannot be told while the placement state is out of reach",
     retryAfterSeconds: 1,

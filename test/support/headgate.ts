@@ -3,13 +3,14 @@
 
 import { S3Client } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
+import type { Headgate } from "../../proxy/assembly.ts";
+import { startHeadgate } from "../../proxy/assembly.ts";
 import type { Config } from "../../proxy/config.ts";
 import { loadConfig } from "../../proxy/config.ts";
 import type { DemoServer } from "../../proxy/demo/server.ts";
 import { startDemoServer } from "../../proxy/demo/server.ts";
 import type { AccessRecord } from "../../proxy/gateway/trace.ts";
-import type { Headgate } from "../../proxy/main.ts";
-import { startHeadgate, systemClock, systemRandom } from "../../proxy/main.ts";
+import { system } from "../../proxy/main.ts";
 import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
 
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
@@ -67,8 +68,8 @@ export async function startClusters(
     const server = await startDemoServer({
       port: 0,
       credentials: { ...clusterKeys, sessionToken: null },
-      clock: systemClock,
-      random: systemRandom,
+      clock: system.clock,
+      random: system.random,
       minPartBytes: 1,
     });
     t.teardown(() => server.close());
@@ -86,6 +87,7 @@ export async function startTestHeadgate(
   const accessLog: AccessRecord[] = [];
   const logLines: { level: LogLevel; event: string; fields: LogFields }[] = [];
   const headgate = await startHeadgate(testConfig(weights, servers, options), {
+    system,
     version: "0.0.0-test",
     log: { write: (level, event, fields = {}) => logLines.push({ level, event, fields }) },
     accessLog: { write: (record) => accessLog.push(record) },

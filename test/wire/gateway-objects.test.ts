@@ -31,7 +31,9 @@ t.test("objects with odd keys are written, read, listed and deleted", async (t) 
   const { s3, clusters } = headgate;
   await s3.send(new CreateBucketCommand({ Bucket: "odd" }));
   for (const Key of oddKeys) {
-    await s3.send(new PutObjectCommand({ Bucket: "odd", Key, Body: `body of ${Key}`, Metadata: { k: "v" } }));
+    await s3.send(
+      new PutObjectCommand({ Bucket: "odd", Key, Body: `body of ${Key}`, Metadata: { k: "v" } }),
+    );
   }
   const stored = Object.values(clusters).flatMap((cluster) =>
     cluster.objects("odd").map(({ key }) => key),
@@ -46,7 +48,10 @@ t.test("objects with odd keys are written, read, listed and deleted", async (t) 
   }
   const list = await s3.send(new ListObjectsV2Command({ Bucket: "odd" }));
   const byBytes = oddKeys.toSorted((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
-  t.strictSame(list.Contents?.map(({ Key }) => Key), byBytes);
+  t.strictSame(
+    list.Contents?.map(({ Key }) => Key),
+    byBytes,
+  );
   for (const Key of oddKeys) await s3.send(new DeleteObjectCommand({ Bucket: "odd", Key }));
   t.equal((await s3.send(new ListObjectsV2Command({ Bucket: "odd" }))).KeyCount, 0);
 });

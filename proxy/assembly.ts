@@ -1,0 +1,424 @@
+// From a Config to running parts, in order, stopped in the opposite order; half a start is undone.
+// The only file but main.ts that knows every part. It holds no rule of its own and reads neither
+// clock nor environment: the outside world comes in as a System.
+
+import type { Server, ServerOptions } from "node:http";
+import type { OpenState, StateDriverOptions } from "../bridge/open-state.ts";
+import { openState } from "../bridge/open-state.ts";
+import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
+import { Metrics } from "./admin/metrics.ts";
+import { placementChanges } from "./admin/placement-changes.ts";
+import type { ReadinessCheck } from "./admin/ports.ts";
+import type { AdminServer } from "./admin/server.ts";
+import { openAdminServer } from "./admin/server.ts";
+import type { Config } from "./config.ts";
+import { Gateway } from "./gateway/exchange.ts";
+import type { Listener } from "./gateway/listener.ts";
+import { openListener } from "./gateway/listener.ts";
+import type { AccessLog } from "./gateway/trace.ts";
+import { registryOverViews, Views } from "./gateway/views.ts";
+import type { OperationPorts } from "./operations/context.ts";
+import { Discovery } from "./operations/discovery.ts";
+import { Resettler } from "./operations/resettle.ts";
+import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
+import { FaultError } from "./placement/ports.ts";
+import { profileFacts } from "./placement/profiles.ts";
+import type { ClusterRecord } from "./placement/records.ts";
+import type { HandleKeys } from "./placement/sealed-text.ts";
+import { handleKeys } from "./placement/sealed-text.ts";
+import type { PlacementSnapshot } from "./placement/snapshot.ts";
+import { readBundle } from "./policy/bundle-file.ts";
+import { policyData } from "./policy/data.ts";
+import { buildEngine } from "./policy/engine.ts";
+import type { ClusterId } from "./s3/names.ts";
+import { SigningKeys } from "./s3/sigv4.ts";
+import type { UpstreamCluster } from "./upstream/upstream.ts";
+import { createUpstream } from "./upstream/upstream.ts";
+
+/** Decisions wait this long for further changes before an engine is built. */
+const coalesceMs = 20;
+/** Signing keys of client credentials: one per key id and day, bounded against made-up regions. */
+const clientSigningKeys = 10_000;
+/** Pause before an etcd endpoint that failed is dialled again. */
+const dialRetryMs = 300;
+/** How long a dead member may still act, beyond its own fence (placement.md rule 4). */
+const quarantineMs = 120_000;
+
+/** The outside world. */
+export interface System {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly random: Random;
+  readonly createServer: (options: ServerOptions) => Server;
+  /** `v20.20.2`. */
+  readonly nodeVersion: string;
+  /** Where the bundle lies that is used without `policy.bundle`. */
+  readonly defaultBundle: string;
+}
+
+export interface StartOptions {
+  readonly system: System;
+  readonly version: string;
+  readonly log: Log;
+  readonly accessLog: AccessLog;
+  /** Ends the start, and every wait for the state store in it. */
+  readonly signal: AbortSignal;
+}
+
+export interface Headgate {
+  /** `http://127.0.0.1:9000`. */
+  readonly s3Url: string;
+  /** Null: no admin listener. */
+  readonly adminUrl: string | null;
+  /** Not ready any more, but still serving: what comes before `close` in an orderly stop. */
+  stopAccepting(): void;
+  /** Lets requests in flight end for at most `graceMs`. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Starts all parts. @throws FaultError when one cannot start; what had started is stopped. */
+export async function startHeadgate(config: Config, options: StartOptions): Promise<Headgate> {
+  const started: (() => Promise<void> | void)[] = [];
+  try {
+    return await startParts(config, options, started);
+  } catch (caught) {
+    await stopAll(started);
+    throw caught;
+  }
+}
+
+async function stopAll(started: (() => Promise<void> | void)[]): Promise<void> {
+  for (const stop of started.splice(0).reverse()) await stop();
+}
+
+async function startParts(
+  config: Config,
+  options: StartOptions,
+  started: (() => Promise<void> | void)[],
+): Promise<Headgate> {
+  const { log, signal, version, system } = options;
+  const { clock, random } = system;
+  const meter = new Metrics({
+    clock,
+    version,
+    nodeVersion: system.nodeVersion,
+    processMetrics: true,
+  });
+  const bundle = await readBundle(config.policy.bundlePath ?? system.defaultBundle);
+  const pools = createUpstream({
+    clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
+    clock,
+    meter,
+    limits: {
+      maxSockets: config.upstream.maxSocketsPerEndpoint,
+      connectTimeoutMs: config.upstream.connectTimeoutMs,
+      headersTimeoutMs: config.upstream.responseHeaderTimeoutMs,
+      bodyIdleTimeoutMs: config.upstream.bodyIdleTimeoutMs,
+      keepAliveMs: config.upstream.keepaliveMs,
+    },
+    maxAttempts: config.upstream.maxAttempts,
+  });
+  started.push(() => pools.close());
+  const state = await openState(
+    {
+      store: stateDriver(config),
+      prefix: config.state.driver === "etcd" ? config.state.prefix : "/headgate/v1/",
+      member: { nodeId: config.nodeId, version, ...config.member },
+      clock,
+      random,
+      log,
+      meter,
+    },
+    signal,
+  );
+  started.push(() => state.close());
+  await seed(config, state, options);
+  const reach = (placement: PlacementSnapshot): void => {
+    pools.configure(config.clusters.map((cluster) => upstreamCluster(cluster, placement)));
+  };
+  reach(state.snapshots.current());
+  started.push(
+    state.snapshots.subscribe((next, last) => {
+      if (next.clusters !== last?.clusters) reach(next);
+    }),
+  );
+  const views = await Views.open({
+    snapshots: state.snapshots,
+    buildEngine: (placement) =>
+      buildEngine(bundle, policyData(placement), {
+        measure: { clock, meter },
+        memoEntries: config.policy.memoMaxEntries,
+      }),
+    timers: system.timers,
+    log,
+    coalesceMs,
+  });
+  started.push(() => views.close());
+  const ports = operationPorts({
+    config,
+    state,
+    views,
+    meter,
+    log,
+    upstream: pools.upstream,
+    clock,
+    signal,
+  });
+  const s3 = await openS3(config, { ports, views, meter, options });
+  started.push(() => s3.close(0));
+  const lifecycle = { accepting: true };
+  const admin = await openAdmin(config, { ports, state, views, meter, options, lifecycle });
+  if (admin !== null) started.push(() => admin.close());
+  log.write("info", "headgate.started", { s3: s3.url, admin: admin?.url ?? null, version });
+  return {
+    s3Url: s3.url,
+    adminUrl: admin?.url ?? null,
+    stopAccepting() {
+      lifecycle.accepting = false;
+    },
+    async close(graceMs) {
+      await s3.close(graceMs);
+      await stopAll(started);
+    },
+  };
+}
+
+// ---- from Config to the options of each part ----
+
+/** Where and how a cluster is reached is the record's word; keys and trust are local. */
+function upstreamCluster(
+  cluster: Config["clusters"][number],
+  placement: PlacementSnapshot | null,
+): UpstreamCluster {
+  const { id, credentials, tls } = cluster;
+  const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
+  return {
+    id,
+    endpoints,
+    region,
+    addressing,
+    credentials: credentials === null ? null : { ...credentials, sessionToken: null },
+    tls,
+  };
+}
+
+function stateDriver(config: Config): StateDriverOptions {
+  const { state } = config;
+  if (state.driver !== "etcd") return state;
+  const { endpoints, username, password, caPem: ca, certPem: cert, keyPem: key } = state;
+  const tls = ca === null && cert === null && key === null ? null : { ca, cert, key };
+  const etcd = { endpoints, username, password, tls, dialTimeoutMs: state.dialTimeoutMs };
+  return { driver: "etcd", etcd: { ...etcd, dialRetryMs }, snapshotFile: config.snapshotFile };
+}
+
+function clusterRecord(cluster: Config["clusters"][number]): ClusterRecord {
+  const { id, endpoints, profile, region, addressing, labels, weight } = cluster;
+  return {
+    id,
+    endpoints,
+    profile,
+    region,
+    addressing,
+    labels,
+    weight,
+    state: cluster.state ?? "live",
+  };
+}
+
+/** Records for what the configuration names and the store does not know yet. */
+async function seed(config: Config, state: OpenState, options: StartOptions): Promise<void> {
+  const run = async (): Promise<void> => {
+    await state.seedClusters(config.clusters.map(clusterRecord), options.signal);
+    for (const [storageClass, cluster] of config.classes) {
+      if (state.snapshots.current().classes.has(storageClass)) continue;
+      const change = { kind: "class", storageClass, expected: 0n, cluster } as const;
+      // A conflict means that another member was first.
+      await state.registry.commit([change], null);
+    }
+  };
+  if (state.snapshots.current().origin === "live") return await run();
+  run().catch((error: unknown) => {
+    options.log.write("warn", "state.not_seeded", { error: String(error) });
+  });
+}
+
+interface PortParts {
+  readonly config: Config;
+  readonly state: OpenState;
+  readonly views: Views;
+  readonly meter: Metrics;
+  readonly log: Log;
+  readonly upstream: Upstream;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+function operationPorts(parts: PortParts): OperationPorts {
+  const { config, state, views, meter, log, upstream, clock } = parts;
+  const { fenceAfterMs } = config.member;
+  const deadAfterMs =
+    fenceAfterMs === null ? Number.POSITIVE_INFINITY : fenceAfterMs + quarantineMs;
+  const keys = handleKeysWhenKnown(parts);
+  const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
+  return {
+    upstream,
+    snapshots: state.snapshots,
+    registry: registryOverViews(state.registry, views),
+    membership: state.membership,
+    resettler: new Resettler({ clock, deadAfterMs }),
+    facts: (id) => profileFacts(clusterOf(id)?.profile ?? ""),
+    region: (id) => clusterOf(id)?.region ?? "us-east-1",
+    get handleKeys() {
+      return keys();
+    },
+    clock,
+    meter,
+    log,
+  };
+}
+
+/** Handle keys out of the file, or out of the store as soon as it answers. */
+function handleKeysWhenKnown({ config, state, log, signal }: PortParts): () => HandleKeys {
+  let known = config.handleKeys === null ? null : handleKeysOf(config.handleKeys);
+  if (known === null) {
+    state.handleKeys(signal).then(
+      ({ current, previous }) => {
+        known = handleKeysOf([current, ...previous]);
+      },
+      (error: unknown) => {
+        log.write("error", "handle_keys.unavailable", { error: String(error) });
+      },
+    );
+  }
+  return () => {
+    if (known !== null) return known;
+    throw new FaultError(
+      "state_unavailable",
+      "Cannot read upload handles: their key is not known yet",
+    );
+  };
+}
+
+function handleKeysOf([current, ...previous]: readonly Uint8Array[]): HandleKeys | null {
+  return current === undefined ? null : handleKeys(current, previous);
+}
+
+interface ServingParts {
+  readonly ports: OperationPorts;
+  readonly views: Views;
+  readonly meter: Metrics;
+  readonly options: StartOptions;
+}
+
+async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
+  const { ports, views, meter, options } = parts;
+  const { listen, auth } = config;
+  const { system } = options;
+  const requestId = requestIds(system.random);
+  const byId = new Map(auth.credentials.map((credential) => [credential.accessKeyId, credential]));
+  const gateway = new Gateway({
+    views,
+    ports,
+    discovery: new Discovery(),
+    authentication: {
+      credentials: { find: (id) => byId.get(id) },
+      keys: new SigningKeys(clientSigningKeys),
+      regions: listen.regions ?? [],
+    },
+    baseDomains: listen.baseDomains,
+    bodyIdleMs: listen.bodyIdleTimeoutMs,
+    maxInFlight: listen.maxInFlight,
+    clock: system.clock,
+    timers: system.timers,
+    requestId,
+    meter,
+    log: options.log,
+    accessLog: options.accessLog,
+  });
+  return await openListener({
+    ...listen.address,
+    maxHeaderBytes: listen.maxHeaderBytes,
+    headerTimeoutMs: listen.headerTimeoutMs,
+    keepAliveMs: listen.idleTimeoutMs,
+    maxConnections: listen.maxConnections,
+    exchange: (request, response, waits) => gateway.exchange(request, response, waits),
+    requestId,
+    createServer: system.createServer,
+    timers: system.timers,
+    log: options.log,
+  });
+}
+
+interface AdminParts extends ServingParts {
+  readonly state: OpenState;
+  readonly lifecycle: { readonly accepting: boolean };
+}
+
+async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer | null> {
+  if (config.admin === null) return null;
+  const { ports, views, meter, state, options, lifecycle } = parts;
+  const { log, version, system } = options;
+  const { clock } = system;
+  const audit = new AuditRing();
+  const registry = auditedRegistry(ports.registry, { ring: audit, clock, log });
+  return await openAdminServer({
+    ...config.admin.address,
+    token: config.admin.token,
+    ports: {
+      registry,
+      snapshots: ports.snapshots,
+      clock,
+      placementChanges: placementChanges(views, { ...ports, registry }),
+      facts: {
+        version,
+        nodeId: config.nodeId,
+        startedAtMs: clock.nowMs(),
+        stateDriver: state.store.driver,
+      },
+      readiness: { checks: () => readiness(views, lifecycle) },
+      metrics: meter,
+      audit,
+    },
+    requestId: requestIds(system.random),
+    createServer: system.createServer,
+    log,
+  });
+}
+
+function readiness(
+  views: Views,
+  lifecycle: { readonly accepting: boolean },
+): readonly ReadinessCheck[] {
+  const lifecycleCheck = {
+    name: "lifecycle",
+    ok: lifecycle.accepting,
+    detail: lifecycle.accepting ? "serving" : "stopping",
+  } as const;
+  const config = { name: "config", ok: true, detail: "valid" } as const;
+  try {
+    const { placement, policy } = views.current();
+    const detail = `revision ${placement.revision}, ${placement.origin}`;
+    return [
+      config,
+      { name: "policy", ok: true, detail: policy.revision },
+      { name: "snapshot", ok: true, detail },
+      lifecycleCheck,
+    ];
+  } catch {
+    return [config, { name: "policy", ok: false, detail: "does not load" }, lifecycleCheck];
+  }
+}
+
+/** Ids such as `5F1C9A…`, 16 hex digits; drawn 512 at a time, since a draw costs more than an id. */
+function requestIds(random: Random): () => string {
+  let bytes = Buffer.alloc(0);
+  let at = 0;
+  return () => {
+    if (at >= bytes.length) {
+      bytes = Buffer.from(random.bytes(4096));
+      at = 0;
+    }
+    at += 8;
+    return bytes.toString("hex", at - 8, at).toUpperCase();
+  };
+}

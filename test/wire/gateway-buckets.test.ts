@@ -1,0 +1,187 @@
+// Buckets over several clusters: created everywhere or healed, deleted only when empty everywhere,
+// found where they stand already, listed as one.
+
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  DeleteObjectCommand,
+  GetBucketLocationCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  ListBucketsCommand,
+  PutObjectCommand,
+  S3Client,
+} from "@aws-sdk/client-s3";
+import t from "tap";
+import type { DemoServer } from "../../proxy/demo/server.ts";
+import { readerKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
+
+const unavailable = { name: "ServiceUnavailable", $metadata: { httpStatusCode: 503 } };
+
+/** A client of one cluster, past Headgate, as somebody who was there before it. */
+function direct(server: DemoServer | undefined): S3Client {
+  return new S3Client({
+    endpoint: server?.url ?? "",
+    region: "us-east-1",
+    forcePathStyle: true,
+    credentials: { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" },
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    maxAttempts: 1,
+  });
+}
+
+t.test("a bucket is created on every cluster of its route and deleted from all", async (t) => {
+  const { s3, clusters, admin } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket: "everywhere" }));
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), ["everywhere"]);
+  await s3.send(new HeadBucketCommand({ Bucket: "everywhere" }));
+  await s3.send(new CreateBucketCommand({ Bucket: "everywhere" }));
+  await s3.send(new GetBucketLocationCommand({ Bucket: "everywhere" }));
+  t.equal((await admin("GET", "/buckets/everywhere")).status, 200);
+
+  await s3.send(new PutObjectCommand({ Bucket: "everywhere", Key: "k", Body: "x" }));
+  await t.rejects(s3.send(new DeleteBucketCommand({ Bucket: "everywhere" })), {
+    name: "BucketNotEmpty",
+    $metadata: { httpStatusCode: 409 },
+  });
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), ["everywhere"]);
+  await s3.send(new DeleteObjectCommand({ Bucket: "everywhere", Key: "k" }));
+  await s3.send(new DeleteBucketCommand({ Bucket: "everywhere" }));
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "everywhere", Key: "k" })), {
+    name: "NoSuchBucket",
+  });
+  await s3.send(new CreateBucketCommand({ Bucket: "everywhere" }));
+  await s3.send(new PutObjectCommand({ Bucket: "everywhere", Key: "k", Body: "y" }));
+});
+
+t.test("a creation that fails on one cluster is no bucket, and heals when repeated", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  clusters["b"]?.setFault(({ method }) => (method === "PUT" ? { status: 503 } : null));
+  await t.rejects(s3.send(new CreateBucketCommand({ Bucket: "half" })), unavailable);
+  await t.rejects(s3.send(new PutObjectCommand({ Bucket: "half", Key: "k", Body: "x" })), {
+    name: "NoSuchBucket",
+  });
+  clusters["b"]?.setFault(null);
+  await s3.send(new CreateBucketCommand({ Bucket: "half" }));
+  await s3.send(new PutObjectCommand({ Bucket: "half", Key: "k", Body: "x" }));
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), ["half"]);
+});
+
+t.test("a deletion that fails on one cluster can be repeated to its end", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket: "leaving" }));
+  clusters["c"]?.setFault(({ method }) => (method === "DELETE" ? "reset" : null));
+  await t.rejects(s3.send(new DeleteBucketCommand({ Bucket: "leaving" })), unavailable);
+  clusters["c"]?.setFault(null);
+  await s3.send(new DeleteBucketCommand({ Bucket: "leaving" }));
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+});
+
+t.test("a bucket that is there before Headgate is served where it stands", async (t) => {
+  const servers = await startClusters(t, ["a", "b", "c"]);
+  const owner = direct(servers["b"]);
+  t.teardown(() => owner.destroy());
+  await owner.send(new CreateBucketCommand({ Bucket: "old-bucket" }));
+  await owner.send(new PutObjectCommand({ Bucket: "old-bucket", Key: "was/here", Body: "old" }));
+  const { s3, admin, clusters } = await startTestHeadgate(t, { servers });
+  const got = await s3.send(new GetObjectCommand({ Bucket: "old-bucket", Key: "was/here" }));
+  t.equal(await got.Body?.transformToString(), "old");
+  for (let n = 0; n < 12; n += 1) {
+    await s3.send(new PutObjectCommand({ Bucket: "old-bucket", Key: `new-${n}`, Body: "x" }));
+  }
+  t.equal(clusters["b"]?.objects("old-bucket").length, 13, "stays on its one cluster");
+  t.match(await admin("GET", "/buckets/old-bucket/placement"), {
+    status: 200,
+    body: { placement: { b: 1 }, mode: "strict" },
+  });
+});
+
+t.test("a bucket on several clusters is read in order and reported", async (t) => {
+  const servers = await startClusters(t, ["a", "b"]);
+  for (const id of ["a", "b"]) {
+    const owner = direct(servers[id]);
+    t.teardown(() => owner.destroy());
+    await owner.send(new CreateBucketCommand({ Bucket: "twice" }));
+    await owner.send(new PutObjectCommand({ Bucket: "twice", Key: `only-${id}`, Body: id }));
+    await owner.send(new PutObjectCommand({ Bucket: "twice", Key: "both", Body: id }));
+  }
+  const { s3, admin } = await startTestHeadgate(t, { servers, clusters: { a: 1, b: 1 } });
+  for (const [Key, body] of [
+    ["only-a", "a"],
+    ["only-b", "b"],
+    ["both", "a"],
+  ] as const) {
+    const got = await s3.send(new GetObjectCommand({ Bucket: "twice", Key }));
+    t.equal(await got.Body?.transformToString(), body, Key);
+  }
+  t.match(await admin("GET", "/buckets/twice"), { body: { conflict: true } });
+  servers["a"]?.setFault(() => "reset");
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "twice", Key: "only-b" })), unavailable);
+});
+
+t.test("while a cluster does not answer, an unknown bucket is 503 and not recorded", async (t) => {
+  const { s3, clusters, admin } = await startTestHeadgate(t);
+  clusters["a"]?.setFault(() => "reset");
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "unknown", Key: "k" })), unavailable);
+  clusters["a"]?.setFault(null);
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "unknown", Key: "k" })), {
+    name: "NoSuchBucket",
+  });
+  t.equal((await admin("GET", "/buckets/unknown")).status, 404);
+  const before = clusters["b"]?.exchanges().length;
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "unknown", Key: "k" })), {
+    name: "NoSuchBucket",
+  });
+  t.equal(clusters["b"]?.exchanges().length, before, "absence is remembered");
+  await s3.send(new CreateBucketCommand({ Bucket: "unknown" }));
+  await s3.send(new PutObjectCommand({ Bucket: "unknown", Key: "k", Body: "x" }));
+});
+
+t.test(
+  "ListBuckets merges clusters, shows what the caller may see, and is whole or 503",
+  async (t) => {
+    const servers = await startClusters(t, ["a", "b"]);
+    const owner = direct(servers["b"]);
+    t.teardown(() => owner.destroy());
+    await owner.send(new CreateBucketCommand({ Bucket: "shown-old" }));
+    const { s3, client, clusters } = await startTestHeadgate(t, {
+      servers,
+      clusters: { a: 1, b: 1 },
+    });
+    for (const Bucket of ["shown-new", "hidden"])
+      await s3.send(new CreateBucketCommand({ Bucket }));
+    const names = async (s3: S3Client): Promise<readonly (string | undefined)[] | undefined> =>
+      (await s3.send(new ListBucketsCommand({}))).Buckets?.map(({ Name }) => Name);
+    t.strictSame(await names(s3), ["hidden", "shown-new", "shown-old"]);
+    t.strictSame(await names(client({ credentials: readerKeys })), ["shown-new", "shown-old"]);
+    const first = await s3.send(new ListBucketsCommand({ MaxBuckets: 2 }));
+    t.strictSame(
+      first.Buckets?.map(({ Name }) => Name),
+      ["hidden", "shown-new"],
+    );
+    const rest = await s3.send(
+      new ListBucketsCommand({ MaxBuckets: 2, ContinuationToken: first.ContinuationToken }),
+    );
+    t.strictSame(
+      rest.Buckets?.map(({ Name }) => Name),
+      ["shown-old"],
+    );
+    clusters["b"]?.setFault(() => "reset");
+    await t.rejects(names(s3), unavailable);
+  },
+);
+
+t.test(
+  "names that S3 does not allow for new buckets are refused before a cluster is asked",
+  async (t) => {
+    const { s3, clusters } = await startTestHeadgate(t);
+    for (const Bucket of ["Upper", "a", "dot..dot", "192.168.1.1"]) {
+      await t.rejects(s3.send(new CreateBucketCommand({ Bucket })), {
+        name: /./,
+        $metadata: { httpStatusCode: 400 },
+      });
+    }
+    for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+  },
+);
