@@ -52,7 +52,10 @@ t.test("every listed metric is rendered, and nothing else", async (t) => {
       .map(([name, facts]) => `${name} ${facts.type}`)
       .toSorted(),
   );
-  for (const name of Object.keys(metricFacts)) t.match(name, /^headgate_[a-z_]+$/);
+  for (const [name, { type, labels }] of Object.entries(metricFacts)) {
+    t.match(name, /^headgate_[a-z_]+$/);
+    t.ok(labels.length <= (type === "histogram" ? 2 : 3), `${name}: as many as a cell can have`);
+  }
 });
 
 t.test("a request shows in its metrics", async (t) => {
