@@ -75,7 +75,8 @@ export class TourClient {
         anonymous: false,
         ...request,
       },
-      signal,
+      // One of its own: a signal warns when many requests listen to it at once.
+      AbortSignal.any([signal]),
     );
     const chunks: Uint8Array[] = [];
     for await (const chunk of response.body) chunks.push(chunk);
