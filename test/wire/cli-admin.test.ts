@@ -6,7 +6,7 @@ import { type CliWorld, runHeadgate } from "../support/cli-run.ts";
 
 interface Opened {
   readonly memory: AdminMemory;
-  run(line: string, world?: CliWorld): ReturnType<typeof runHeadgate>;
+  readonly run: (line: string, world?: CliWorld) => ReturnType<typeof runHeadgate>;
 }
 
 async function open(
