@@ -14,7 +14,7 @@ export interface OpaRun {
 }
 
 /** The version that the committed bundle is built with; another one may give other bytes. */
-export const opaVersion = "1.22.3";
+const opaVersion = "1.22.3";
 
 const installLine = `go install github.com/open-policy-agent/opa@v${opaVersion}`;
 

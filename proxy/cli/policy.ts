@@ -20,7 +20,7 @@ export interface CommandIo {
   readonly env: Environment;
 }
 
-export const policyUsage = `Usage: headgate policy build|test|check [--policies DIR] [flags]
+const policyUsage = `Usage: headgate policy build|test|check [--policies DIR] [flags]
 
 build   compile Rego to a bundle directory that Headgate loads
   -b, --bundle DIR        Rego sources (DIR/headgate of --policies)

@@ -3,6 +3,9 @@
 // thrown string) is a `trap`, and the WASM instance is replaced before the next one. The data of a
 // serving instance is never changed: another data is another engine (policy.md §3, §10).
 
+// oxlint-disable-next-line typescript/triple-slash-reference -- ambient declarations have no import
+/// <reference path="./opa-wasm.d.ts" />
+
 import opa from "@open-policy-agent/opa-wasm";
 import { type Clock, type Entrypoint, FaultError, type Meter } from "../placement/ports.ts";
 import { bindBuiltins, hostBuiltins, isDeterministic } from "./builtins.ts";

@@ -12,7 +12,7 @@ type BucketSection = Readonly<Record<string, unknown>>;
 const sections = new WeakMap<BucketRecord, BucketSection>();
 
 /** The record of the bucket as policy sees it, `{tenant: "-", name: "logs", placement: {a: 70}, …}`. */
-export function bucketSection(record: BucketRecord): BucketSection {
+function bucketSection(record: BucketRecord): BucketSection {
   const known = sections.get(record);
   if (known !== undefined) return known;
   const { placement, route } = record;

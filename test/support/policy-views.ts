@@ -64,7 +64,7 @@ export function viewOf(bundle: PolicyBundle, placement: PlacementSnapshot): Deci
   return { placement, policy: openEngine(bundle, policyData(placement)) };
 }
 
-export const everyone: Principal = {
+const everyone: Principal = {
   accessKey: "AKEXAMPLE",
   account: "acme",
   displayName: null,
