@@ -360,7 +360,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
   const { log, version, system } = options;
   const { clock } = system;
   const audit = new AuditRing();
-  const registry = auditedRegistry(ports.registry, { ring: audit, clock, log });
+  const registry = auditedRegistry(ports.registry, { ring: audit, clock });
   return await openAdminServer({
     ...config.admin.address,
     token: config.admin.token,

@@ -1,7 +1,7 @@
-// The last audited changes made through this process, for `GET /admin/v1/audit`, and a log line for
-// each. The durable trail is the audit line that a Registry writes with the change itself.
+// The last audited changes made through this process, for `GET /admin/v1/audit`. The durable trail is
+// what a Registry writes and logs with the change itself.
 
-import type { AuditLine, Clock, Log, Registry } from "../placement/ports.ts";
+import type { AuditLine, Clock, Registry } from "../placement/ports.ts";
 
 export interface AuditEvent {
   readonly atMs: number;
@@ -23,10 +23,10 @@ export class AuditRing {
   }
 }
 
-/** The same registry, whose audited commits are also kept in the ring and logged. */
+/** The same registry, whose audited commits are also kept in the ring. */
 export function auditedRegistry(
   registry: Registry,
-  into: { readonly ring: AuditRing; readonly clock: Clock; readonly log: Log },
+  into: { readonly ring: AuditRing; readonly clock: Clock },
 ): Registry {
   return {
     members: (signal) => registry.members(signal),
@@ -34,14 +34,6 @@ export function auditedRegistry(
       const result = await registry.commit(changes, audit);
       if (result.kind === "committed" && audit !== null) {
         into.ring.add({ atMs: into.clock.nowMs(), line: audit });
-        into.log.write("info", "audit", {
-          action: audit.action,
-          resource: audit.resource,
-          actor: audit.actor.name,
-          remote_address: audit.actor.remoteAddress,
-          request_id: audit.requestId,
-          detail: audit.detail,
-        });
       }
       return result;
     },

@@ -51,7 +51,7 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
     port: 0,
     token: options.token ?? null,
     ports: {
-      registry: auditedRegistry(options.registry ?? state, { ring, clock: fixedClock, log }),
+      registry: auditedRegistry(options.registry ?? state, { ring, clock: fixedClock }),
       snapshots: options.snapshots ?? state,
       clock: fixedClock,
       facts: {

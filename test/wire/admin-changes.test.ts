@@ -96,7 +96,6 @@ t.test("drain, upgrade, undrain: the weight comes back", async (t) => {
   t.match(trail.json, {
     events: [{ action: "admin:UndrainCluster", remote_address: "127.0.0.1" }],
   });
-  t.strictSame(admin.logged, ["info audit", "info audit", "info audit"]);
 });
 
 t.test("activate takes the mean weight unless one is given", async (t) => {
