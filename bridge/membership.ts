@@ -47,6 +47,7 @@ export class StoreMembership implements Membership {
   #id: string;
   #registration: Registration | null = null;
   #keptAtMs: number | null = null;
+  #hasFailed = false;
   #acked: Revision = 0n;
   #toAck: Revision = 0n;
   #loop: Promise<void> = Promise.resolve();
@@ -74,12 +75,15 @@ export class StoreMembership implements Membership {
     return this.#registration !== null;
   }
 
-  /** Begins to register; resolves when registered, or at once when the view is a persisted one. */
+  /**
+   * Begins to register; resolves after the first attempt, or at once when the view is a persisted
+   * one. Until it is registered `mayMutate` is false; attempts go on.
+   */
   async start(signal: AbortSignal): Promise<void> {
     this.#loop = this.#run();
     this.#acker = this.#ackLoop();
     if (this.#options.snapshots.current().origin === "persisted") return;
-    await this.#changed.until(() => this.#registration !== null, signal);
+    await this.#changed.until(() => this.#registration !== null || this.#hasFailed, signal);
   }
 
   mayMutate(): boolean {
@@ -114,6 +118,8 @@ export class StoreMembership implements Membership {
       } catch (error) {
         if (this.#isClosed()) return;
         log.write("warn", "member_not_registered", { error: messageOf(error) });
+        this.#hasFailed = true;
+        this.#changed.check();
         await clock.sleep(retryPauseMs, this.#closing.signal).catch(() => undefined);
       }
       this.#keptAtMs = last?.lease.keptAtMs() ?? this.#keptAtMs;

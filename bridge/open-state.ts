@@ -61,7 +61,7 @@ export interface OpenState {
     configured: readonly ClusterRecord[],
     signal: AbortSignal,
   ) => Promise<void>;
-  /** Needs the store: with etcd away, a handle key file is the way to start. */
+  /** Waits for the store; with etcd away at start a handle key file spares the wait. */
   readonly handleKeys: (signal: AbortSignal) => Promise<HandleKeys>;
   /** Deregisters, saves the snapshot, closes the store. Never rejects. */
   readonly close: () => Promise<void>;
@@ -148,7 +148,17 @@ export async function openState(options: StateOptions, signal: AbortSignal): Pro
     membership,
     seedClusters: (configured, seedSignal) =>
       seedClusters(configured, { store, keys, snapshots, clock, log }, seedSignal),
-    handleKeys: (keySignal) => loadHandleKeys({ store, keys, random, clock, log }, keySignal),
+    handleKeys: async (keySignal) => {
+      for (;;) {
+        await snapshots.connected(keySignal);
+        try {
+          return await loadHandleKeys({ store, keys, random, clock, log }, keySignal);
+        } catch (error) {
+          // A store that went away in between is waited for; keys that do not read are an error.
+          if (snapshots.status().connected) throw error;
+        }
+      }
+    },
     close,
   };
 }

@@ -23,6 +23,8 @@ export interface Unreadable {
 
 export interface StateView {
   readonly snapshot: PlacementSnapshot;
+  /** Mod revisions of `snapshot.data`, by path. */
+  readonly dataRevisions: ReadonlyMap<string, Revision>;
   /** By key. Writes to these keys are refused. */
   readonly unreadable: ReadonlyMap<string, Unreadable>;
 }
@@ -44,6 +46,24 @@ export interface Reduction {
   readonly updatedAtMs: number | null;
 }
 
+function sameEntries<K>(a: ReadonlyMap<K, Revision>, b: ReadonlyMap<K, Revision>): boolean {
+  if (a.size !== b.size) return false;
+  for (const [key, revision] of a) if (b.get(key) !== revision) return false;
+  return true;
+}
+
+/** The earlier map when it holds the same records at the same revisions. */
+function unchanged<K, T>(
+  next: ReadonlyMap<K, Versioned<T>>,
+  last: ReadonlyMap<K, Versioned<T>> | undefined,
+): ReadonlyMap<K, Versioned<T>> {
+  if (last?.size !== next.size) return next;
+  for (const [key, { modRevision }] of next) {
+    if (last.get(key)?.modRevision !== modRevision) return next;
+  }
+  return last;
+}
+
 /** Changes on the way from one view to the next. */
 class Draft {
   readonly #keys: Keyspace;
@@ -52,6 +72,7 @@ class Draft {
   readonly #clusters: Map<ClusterId, Versioned<ClusterRecord>>;
   readonly #classes: Map<string, Versioned<ClusterId>>;
   readonly #data: Map<string, unknown>;
+  readonly #dataRevisions: Map<string, Revision>;
   readonly #unreadable: Map<string, Unreadable>;
   readonly #rerouted: BucketId[] = [];
   readonly #newUnreadable: Unreadable[] = [];
@@ -72,6 +93,7 @@ class Draft {
     this.#clusters = new Map(from.base?.snapshot.clusters);
     this.#classes = new Map(from.base?.snapshot.classes);
     this.#data = new Map(from.base?.snapshot.data);
+    this.#dataRevisions = new Map(from.base?.dataRevisions);
     this.#unreadable = new Map(from.base?.unreadable);
     this.#buckets = from.base?.snapshot.buckets ?? emptyBucketTable;
   }
@@ -92,6 +114,7 @@ class Draft {
         return;
       case "data":
         this.#data.delete(name.path);
+        this.#dataRevisions.delete(name.path);
         return;
       case "malformed":
       case "other":
@@ -119,8 +142,10 @@ class Draft {
         return;
       case "data": {
         const read = decodeData(entry.value);
-        if (this.#read(entry, read) !== null || read.kind === "record") {
-          this.#data.set(name.path, read.kind === "record" ? read.value : null);
+        this.#read(entry, read);
+        if (read.kind === "record") {
+          this.#data.set(name.path, read.value);
+          this.#dataRevisions.set(name.path, modRevision);
         }
         return;
       }
@@ -180,16 +205,20 @@ class Draft {
 
   finish(revision: Revision, origin: PlacementSnapshot["origin"]): Reduction {
     this.settle();
+    // Parts that are as they were stay the same objects: readers compare them by identity.
+    const last = this.#known;
+    const isSameData = last !== null && sameEntries(this.#dataRevisions, last.dataRevisions);
     const snapshot: PlacementSnapshot = Object.freeze({
       revision,
       origin,
-      clusters: this.#clusters,
-      classes: this.#classes,
+      clusters: unchanged(this.#clusters, last?.snapshot.clusters),
+      classes: unchanged(this.#classes, last?.snapshot.classes),
       buckets: this.#buckets,
-      data: this.#data,
+      data: isSameData ? last.snapshot.data : this.#data,
     });
+    const dataRevisions = isSameData ? last.dataRevisions : this.#dataRevisions;
     return {
-      view: { snapshot, unreadable: this.#unreadable },
+      view: { snapshot, dataRevisions, unreadable: this.#unreadable },
       rerouted: this.#rerouted,
       changed: this.#changed,
       unreadable: this.#newUnreadable,
@@ -220,7 +249,7 @@ export class Reducer {
     if (batch.revision <= revision) {
       return { view, rerouted: [], changed: false, unreadable: [], updatedAtMs: null };
     }
-    const draft = new Draft(this.#keys, this.#interner, { base: view, known: null });
+    const draft = new Draft(this.#keys, this.#interner, { base: view, known: view });
     for (const event of batch.events) {
       const at = event.kind === "put" ? event.entry.modRevision : event.modRevision;
       if (at <= revision) continue;

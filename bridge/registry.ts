@@ -82,7 +82,11 @@ export class StoreRegistry implements Registry {
       operations.push(value === null ? { kind: "delete", key } : { kind: "put", key, value });
     }
     if (audit !== null) operations.push(await this.#auditEntry(audit, stamp));
-    const result = await store.txn(compares, operations, []);
+    const result = await store.txn(compares, operations, []).catch((error: unknown) => {
+      // Perhaps because the audit lease is gone at the store: the next commit takes a new one.
+      this.#auditLease = null;
+      throw error;
+    });
     if (!result.succeeded) {
       this.#logAudit(audit, "conflict", null);
       return { kind: "conflict" };

@@ -13,10 +13,12 @@ import { readSnapshotText, snapshotText } from "./persisted-snapshot.ts";
 import { type BucketId, Reducer, type Reduction, type StateView } from "./reduce.ts";
 import { Waiters } from "./waiters.ts";
 
-/** etcd answers end at 4 MiB in many clients; 5000 records are about 1.8 MB (performance.md). */
-const pageSize = 5000;
-/** 500 values decode in about 5 ms. */
-const entriesPerTurn = 500;
+/** A page is decoded by gRPC in one go: 1000 records, about 360 kB, take some 10 ms. */
+const pageSize = 1000;
+/** Records between two copies of the bucket table while listing: its cost is the whole table. */
+const entriesPerSettle = 10_000;
+/** 250 values decode in about 3 ms. */
+const entriesPerTurn = 250;
 const firstPauseMs = 100;
 const maxPauseMs = 5000;
 
@@ -47,6 +49,7 @@ export interface SnapshotsStatus {
   readonly unreadable: number;
 }
 
+type Page = Awaited<ReturnType<StateStore["range"]>>;
 type Listener = (next: PlacementSnapshot, last: PlacementSnapshot | null) => void;
 type ReroutedListener = (buckets: readonly BucketId[], revision: Revision) => void;
 
@@ -173,42 +176,61 @@ export class LiveSnapshots implements Snapshots {
   }
 
   async #list(signal: AbortSignal): Promise<Revision> {
-    const { store, keys } = this.#options;
-    const draft = this.#reducer.list(this.#view, "live");
+    let draft = this.#reducer.list(this.#view, "live");
     let pinned: Revision | null = null;
+    let unsettled = 0;
     for (const folder of snapshotFolders) {
-      let after: string | null = null;
-      for (;;) {
-        const page: Awaited<ReturnType<StateStore["range"]>> = await store.range(
-          keys.folder(folder),
-          {
-            limit: pageSize,
-            signal,
-            ...(pinned === null ? {} : { revision: pinned }),
-            ...(after === null ? {} : { after }),
-          },
-        );
-        pinned ??= page.revision;
+      let fetching: Promise<Page> | null = this.#page(folder, { pinned, after: null, signal });
+      while (fetching !== null) {
+        const page: Page = await fetching;
+        if (pinned === null) {
+          pinned = page.revision;
+          // A store that lost data counts its revisions anew: nothing known may be reused.
+          if (this.#isBehind(pinned)) draft = this.#reducer.list(null, "live");
+        }
+        const after = page.entries.at(-1)?.key ?? null;
+        // The next page travels while this one is decoded; its failure is met at the next await.
+        fetching = page.more ? this.#page(folder, { pinned, after, signal }) : null;
+        fetching?.catch(() => undefined);
         for (let index = 0; index < page.entries.length; index += entriesPerTurn) {
           draft.add(page.entries.slice(index, index + entriesPerTurn));
           await this.#options.clock.sleep(0, signal);
         }
+        unsettled += page.entries.length;
+        if (unsettled < entriesPerSettle) continue;
         draft.settle();
-        after = page.entries.at(-1)?.key ?? null;
-        if (!page.more || after === null) break;
+        unsettled = 0;
+        await this.#options.clock.sleep(0, signal);
       }
     }
     const revision: Revision = pinned ?? 0n;
-    const last = this.#view?.snapshot.revision;
-    if (last !== undefined && revision < last) {
-      this.#options.log.write("error", "state_revision_went_back", {
-        from: last.toString(),
-        to: revision.toString(),
-      });
+    if (this.#isBehind(revision)) {
+      this.#options.log.write("error", "state_revision_went_back", { to: revision.toString() });
     }
     this.#connected = true;
     this.#apply(draft.finish(revision), false);
     return revision;
+  }
+
+  #isBehind(revision: Revision): boolean {
+    return this.#view !== null && revision < this.#view.snapshot.revision;
+  }
+
+  #page(
+    folder: (typeof snapshotFolders)[number],
+    at: {
+      readonly pinned: Revision | null;
+      readonly after: string | null;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<Page> {
+    const { store, keys } = this.#options;
+    return store.range(keys.folder(folder), {
+      limit: pageSize,
+      signal: at.signal,
+      ...(at.pinned === null ? {} : { revision: at.pinned }),
+      ...(at.after === null ? {} : { after: at.after }),
+    });
   }
 
   async #follow(revision: Revision, signal: AbortSignal): Promise<void> {

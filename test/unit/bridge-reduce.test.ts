@@ -202,3 +202,30 @@ t.test("a persisted snapshot reads back equal; cut or foreign ones are refused",
   }
   t.throws(() => readSnapshotText(text, new Keyspace("/other/")), { name: "FaultError" });
 });
+
+t.test("what did not change stays the same object, over batches and lists", async (t) => {
+  const reducer = new Reducer(keys);
+  const cluster = keys.cluster(clusterId("a"));
+  const data = keys.data("team/blue");
+  const entries = [entry(cluster, valueFor(cluster, 1), 2n), entry(data, valueFor(data, 1), 3n)];
+  const { snapshot, ...rest } = listOf(reducer, entries, 3n);
+  const bucket = keys.bucket(noTenant, bucketName("x"));
+  const changed = reducer.batch(
+    { snapshot, ...rest },
+    { revision: 4n, events: [{ kind: "put", entry: entry(bucket, valueFor(bucket, 1), 4n) }] },
+  ).view;
+  t.equal(changed.snapshot.clusters, snapshot.clusters);
+  t.equal(changed.snapshot.data, snapshot.data);
+  const relist = reducer.list(changed, "live");
+  relist.add(entries);
+  const listed = relist.finish(9n).view;
+  t.equal(listed.snapshot.clusters, snapshot.clusters);
+  t.equal(listed.snapshot.classes, snapshot.classes);
+  t.equal(listed.snapshot.data, snapshot.data);
+  const other = reducer.list(listed, "live");
+  other.add([entry(cluster, valueFor(cluster, 2), 10n), entry(data, valueFor(data, 2), 11n)]);
+  const { snapshot: next } = other.finish(11n).view;
+  t.not(next.clusters, snapshot.clusters);
+  t.equal(next.clusters.get(clusterId("a"))?.value.weight, 2);
+  t.strictSame(next.data.get("team/blue"), { number: 2 });
+});
