@@ -25,7 +25,7 @@ decision := {"allow": count(numbers.range(1, 100000000)) > 0} if input.request.b
 
 decision := {"allow": true, "reason": time.weekday([0, "No/Zone"])} if input.request.bucket == "broken-builtin"
 
-decision := {"allow": false, "reason": format_int(time.now_ns(), 10)} if input.request.bucket == "time"
+decision := {"allow": false, "reason": sprintf("%v", [time.now_ns()])} if input.request.bucket == "time"
 
 decision := {"allow": false, "reason": format_int(rand.intn("x", 1000000), 10)} if input.request.bucket == "chance"
 
