@@ -6,7 +6,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { LineSink } from "./log.ts";
 
 /** One answered request. */
-export interface AccessEntry {
+interface AccessEntry {
   readonly startedAtMs: number;
   readonly durationMs: number;
   readonly requestId: string;

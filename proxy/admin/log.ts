@@ -8,7 +8,7 @@ export interface LineSink {
   write(line: string): unknown;
 }
 
-export const logLevels = ["debug", "info", "warn", "error"] as const satisfies readonly LogLevel[];
+const logLevels = ["debug", "info", "warn", "error"] as const satisfies readonly LogLevel[];
 
 /** Writes entries of `level` and above. */
 export class JsonLog implements Log {

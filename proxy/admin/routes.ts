@@ -19,7 +19,7 @@ interface Route {
 
 const v1 = "/admin/v1";
 
-export const adminRoutes: readonly Route[] = [
+const adminRoutes: readonly Route[] = [
   { method: "GET", path: "/healthz", handle: status.alive },
   { method: "GET", path: "/livez", handle: status.alive },
   { method: "GET", path: "/readyz", handle: status.ready },

@@ -25,7 +25,7 @@ const runFlags = {
 } as const;
 
 /** Flags as settings; a text tells what is wrong with one. */
-export function overridesOf(call: Call): readonly Override[] | string {
+function overridesOf(call: Call): readonly Override[] | string {
   const overrides: Override[] = [];
   const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = call.io.env;
   const keys =

@@ -20,7 +20,7 @@ export function rowsOf(body: unknown, key: string): readonly Fields[] {
 }
 
 /** `-` for nothing, numbers and text as they are, JSON for the rest. */
-export function cellText(value: unknown): string {
+function cellText(value: unknown): string {
   if (value === null || value === undefined || value === "") return "-";
   if (typeof value === "string") return value;
   return typeof value === "boolean" ? (value ? "yes" : "no") : JSON.stringify(value);
@@ -67,7 +67,7 @@ export async function printAnswer(
   return exitCodes.ok;
 }
 
-export function printProblem(
+function printProblem(
   call: Call,
   problem: Extract<AdminAnswer, { readonly kind: "problem" }>,
 ): number {

@@ -45,7 +45,7 @@ export interface Config {
   readonly logLevel: "debug" | "info" | "warn" | "error";
 }
 
-export interface ListenConfig {
+interface ListenConfig {
   readonly address: ListenAddress;
   /** Lower-case, no leading dot. */
   readonly baseDomains: readonly string[];
@@ -59,13 +59,13 @@ export interface ListenConfig {
   readonly maxInFlight: number;
 }
 
-export interface AdminConfig {
+interface AdminConfig {
   readonly address: ListenAddress;
   /** Null: open on loopback, with its guards. */
   readonly token: string | null;
 }
 
-export interface ClusterConfig {
+interface ClusterConfig {
   readonly id: ClusterId;
   readonly endpoints: readonly string[];
   readonly profile: string;
@@ -80,7 +80,7 @@ export interface ClusterConfig {
   readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
 }
 
-export interface UpstreamConfig {
+interface UpstreamConfig {
   readonly connectTimeoutMs: number;
   readonly responseHeaderTimeoutMs: number;
   readonly bodyIdleTimeoutMs: number;
@@ -89,7 +89,7 @@ export interface UpstreamConfig {
   readonly maxAttempts: number;
 }
 
-export type StateConfig =
+type StateConfig =
   | { readonly driver: "memory" }
   | { readonly driver: "file"; readonly path: string }
   | {

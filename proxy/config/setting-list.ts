@@ -18,7 +18,7 @@ export interface SettingFacts {
 }
 
 /** The schema below defaults, optionals and transforms. */
-export function innerSchema(schema: z.core.$ZodType): z.core.$ZodType {
+function innerSchema(schema: z.core.$ZodType): z.core.$ZodType {
   if (
     schema instanceof z.ZodPrefault ||
     schema instanceof z.ZodDefault ||
@@ -34,7 +34,7 @@ function defaultOf(schema: z.core.$ZodType): unknown {
 }
 
 /** Environment name of a path: `upstream.connect_timeout` → `HEADGATE_UPSTREAM_CONNECT_TIMEOUT`. */
-export function envName(path: readonly string[]): string {
+function envName(path: readonly string[]): string {
   return `HEADGATE_${path.join("_").toUpperCase()}`;
 }
 

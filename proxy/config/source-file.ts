@@ -17,7 +17,7 @@ import { expandVariables } from "./values.ts";
 /** Segments of a setting's path: `["clusters", 0, "weight"]`. */
 export type SettingPath = readonly (string | number)[];
 
-export interface Position {
+interface Position {
   readonly line: number;
   readonly column: number;
 }

@@ -9,7 +9,7 @@ import { openAdminServer } from "../../proxy/admin/server.ts";
 import type { Log, Registry, Snapshots } from "../../proxy/placement/ports.ts";
 import { type AdminMemory, fixedClock } from "./admin-state.ts";
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
@@ -17,7 +17,7 @@ export interface Answer {
   readonly json: unknown;
 }
 
-export interface Ask {
+interface Ask {
   readonly body?: unknown;
   /** Sent as it is. */
   readonly rawBody?: string;

@@ -31,7 +31,7 @@ export function adminClusterId(text: string): ClusterId {
   return id;
 }
 
-export function adminBucketName(text: string): BucketName {
+function adminBucketName(text: string): BucketName {
   const name = parseBucketName(text);
   if (name === null) throw new Error(`bad bucket name ${text}`);
   return name;

@@ -14,7 +14,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 
 const code = (text: string): string => (text === "" ? "" : `\`${text}\``);
 
-export function settingsTable(): string {
+function settingsTable(): string {
   const rows = listSettings(settings).map((setting) => [
     code(setting.name),
     setting.defaultText === null
@@ -25,7 +25,7 @@ export function settingsTable(): string {
   return table(["Setting", "Default", "Meaning"], rows);
 }
 
-export function metricsTable(): string {
+function metricsTable(): string {
   const rows = Object.entries(metricFacts).map(([name, facts]) => [
     code(name),
     facts.type,
@@ -35,7 +35,7 @@ export function metricsTable(): string {
   return table(["Metric", "Type", "Labels", "Meaning"], rows);
 }
 
-export function cliTable(): string {
+function cliTable(): string {
   const rows = commands.map(({ name, operands, summary }) => [
     code(`headgate ${name} ${operands}`.trimEnd()),
     summary,
