@@ -1,0 +1,120 @@
+// Lists of a spread bucket: one exact, ordered list whatever the page size, delimiter and version of
+// the API, with tokens that are Headgate's own.
+
+import {
+  CreateBucketCommand,
+  ListObjectsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from "@aws-sdk/client-s3";
+import t from "tap";
+import { startTestHeadgate } from "../support/headgate.ts";
+
+const keys = [
+  "a",
+  "a/1",
+  "a/2",
+  "a/b/3",
+  "b with blank",
+  "b+plus",
+  "c%cent",
+  "dir/",
+  "dir/x",
+  "\u{e000}-before-astral",
+  "\u{1f680}-after",
+];
+
+const byBytes = (x: string, y: string): number => Buffer.compare(Buffer.from(x), Buffer.from(y));
+
+async function fill(s3: S3Client): Promise<void> {
+  await s3.send(new CreateBucketCommand({ Bucket: "list" }));
+  for (const Key of keys) await s3.send(new PutObjectCommand({ Bucket: "list", Key, Body: Key }));
+}
+
+t.test("pages of any size give every key once, in byte order", async (t) => {
+  const { s3 } = await startTestHeadgate(t);
+  await fill(s3);
+  for (const MaxKeys of [1, 2, 3, 1000]) {
+    const found: (string | undefined)[] = [];
+    let ContinuationToken: string | undefined;
+    do {
+      const page = await s3.send(
+        new ListObjectsV2Command({ Bucket: "list", MaxKeys, ContinuationToken }),
+      );
+      found.push(...(page.Contents ?? []).map(({ Key }) => Key));
+      t.ok((page.KeyCount ?? 0) <= MaxKeys);
+      ContinuationToken = page.NextContinuationToken;
+    } while (ContinuationToken !== undefined);
+    t.strictSame(found, keys.toSorted(byBytes), `pages of ${MaxKeys}`);
+    const marked: (string | undefined)[] = [];
+    let Marker: string | undefined;
+    for (;;) {
+      const page = await s3.send(new ListObjectsCommand({ Bucket: "list", MaxKeys, Marker }));
+      marked.push(...(page.Contents ?? []).map(({ Key }) => Key));
+      if (page.IsTruncated !== true) break;
+      Marker = page.NextMarker ?? marked.at(-1);
+    }
+    t.strictSame(marked, keys.toSorted(byBytes), `version 1, pages of ${MaxKeys}`);
+  }
+});
+
+t.test("a delimiter rolls keys up in key order, over pages", async (t) => {
+  const { s3 } = await startTestHeadgate(t);
+  await fill(s3);
+  const found: string[] = [];
+  let ContinuationToken: string | undefined;
+  do {
+    const page = await s3.send(
+      new ListObjectsV2Command({ Bucket: "list", Delimiter: "/", MaxKeys: 1, ContinuationToken }),
+    );
+    found.push(...(page.Contents ?? []).map(({ Key }) => Key ?? ""));
+    found.push(...(page.CommonPrefixes ?? []).map(({ Prefix }) => Prefix ?? ""));
+    ContinuationToken = page.NextContinuationToken;
+  } while (ContinuationToken !== undefined);
+  const rolled = new Set(keys.map((key) => (key.includes("/") ? `${key.split("/")[0]}/` : key)));
+  t.strictSame(found, [...rolled].toSorted(byBytes));
+  const inside = await s3.send(
+    new ListObjectsV2Command({ Bucket: "list", Prefix: "a/", Delimiter: "/" }),
+  );
+  t.strictSame(
+    inside.Contents?.map(({ Key }) => Key),
+    ["a/1", "a/2"],
+  );
+  t.strictSame(
+    inside.CommonPrefixes?.map(({ Prefix }) => Prefix),
+    ["a/b/"],
+  );
+});
+
+t.test(
+  "a token of another list or of nobody is refused, a lost cluster makes no short list",
+  async (t) => {
+    const { s3, clusters } = await startTestHeadgate(t);
+    await fill(s3);
+    const first = await s3.send(new ListObjectsV2Command({ Bucket: "list", MaxKeys: 2 }));
+    for (const ContinuationToken of ["forged", `${first.NextContinuationToken}x`]) {
+      await t.rejects(s3.send(new ListObjectsV2Command({ Bucket: "list", ContinuationToken })), {
+        name: "InvalidArgument",
+      });
+    }
+    await t.rejects(
+      s3.send(
+        new ListObjectsV2Command({
+          Bucket: "list",
+          Prefix: "a",
+          ContinuationToken: first.NextContinuationToken,
+        }),
+      ),
+      { name: "InvalidArgument" },
+    );
+    const start = await s3.send(
+      new ListObjectsV2Command({ Bucket: "list", ContinuationToken: "" }),
+    );
+    t.equal(start.KeyCount, keys.length, "an empty token means the start");
+    clusters["c"]?.setFault(() => "reset");
+    await t.rejects(s3.send(new ListObjectsV2Command({ Bucket: "list" })), {
+      name: "ServiceUnavailable",
+    });
+  },
+);
