@@ -95,7 +95,7 @@ function reasonOf(error: S3Error): AuthFailure {
     case "RequestTimeTooSkewed":
       return error.code;
     case "AccessDenied":
-      return "expired";
+      return "HeadersNotSigned" in error.details ? "malformed" : "expired";
     default:
       return "malformed";
   }

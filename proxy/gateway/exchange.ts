@@ -109,6 +109,7 @@ export class Gateway {
         query: facts.query,
         headers: requestHeadersUpstream(head),
         body,
+        locationConstraint: facts.locationConstraint,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
         anonymous: caller.principal.scheme === "anonymous",
         location: objectLocation("http", head),

@@ -35,6 +35,7 @@ export async function createBucket(
     return created(name);
   }
   if (existing === null && !isStrictBucketName(name)) throw new S3Error("InvalidBucketName");
+  assertLocation(request, ports);
   const ended = await request.commit();
   try {
     const claim = existing ?? (await claimName(request, ports));
@@ -43,6 +44,16 @@ export async function createBucket(
   } finally {
     ended();
   }
+}
+
+/** As RGW does, a location must be one there is: the region of a cluster. */
+function assertLocation(request: OperationRequest, ports: OperationPorts): void {
+  const wanted = request.locationConstraint ?? "";
+  if (wanted === "") return;
+  for (const { value } of ports.snapshots.current().clusters.values()) {
+    if (value.region === wanted) return;
+  }
+  throw new S3Error("InvalidLocationConstraint", { details: { LocationConstraint: wanted } });
 }
 
 function created(name: string): OperationAnswer {

@@ -2,6 +2,7 @@
 // through the Upstream port; URLs, sockets, signatures and policy are other layers' business.
 
 import type {
+  AuditLine,
   ByteStream,
   Clock,
   Log,
@@ -18,7 +19,35 @@ import type { HandleKeys } from "../placement/upload-handle.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import type { Resettler } from "./resettle.ts";
+
+/** What a bucket should become. */
+export interface Resettlement {
+  readonly route: Route;
+  readonly placement: BucketPlacement | null;
+  readonly audit: AuditLine | null;
+}
+
+export type ResettleResult =
+  | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
+  /** It holds something, or somebody else is changing it. */
+  | { readonly kind: "busy" }
+  /** A member or a cluster does not answer; nothing was changed. */
+  | { readonly kind: "unavailable" };
+
+/** Moves empty buckets to another route; resettle.ts. */
+export interface Resettling {
+  /** The bucket was just seen to hold something, so listing it again is of no use for a while. */
+  noteNonEmpty(tenant: TenantName, bucket: BucketName): void;
+  knownNonEmpty(tenant: TenantName, bucket: BucketName): boolean;
+  /** Whether a record in phase `rerouting` has stood so long that its maker must be gone. */
+  abandoned(entry: Versioned<BucketRecord>): boolean;
+  /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
+  resettle(
+    entry: Versioned<BucketRecord>,
+    to: Resettlement,
+    ports: OperationPorts,
+  ): Promise<ResettleResult>;
+}
 
 /** Parts that live as long as the process. */
 export interface OperationPorts {
@@ -26,7 +55,7 @@ export interface OperationPorts {
   readonly snapshots: Snapshots;
   readonly registry: Registry;
   readonly membership: Membership;
-  readonly resettler: Resettler;
+  readonly resettler: Resettling;
   readonly facts: (cluster: ClusterId) => ProfileFacts;
   /** The cluster's region, `us-east-1`. */
   readonly region: (cluster: ClusterId) => string;
@@ -65,6 +94,8 @@ export interface OperationRequest {
   readonly route: Route | null;
   /** What a new bucket's record says of its placement: set when policy placed this very request. */
   readonly placement: BucketPlacement | null;
+  /** Where CreateBucket asks for the bucket; null or empty: anywhere. */
+  readonly locationConstraint: string | null;
   /** The caller, for records and answers: access key id or `anonymous`. */
   readonly caller: string;
   readonly anonymous: boolean;

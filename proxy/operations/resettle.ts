@@ -7,33 +7,13 @@
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine, Clock } from "../placement/ports.ts";
-import type {
-  BucketPlacement,
-  BucketRecord,
-  MemberRecord,
-  Revision,
-  Route,
-} from "../placement/records.ts";
+import type { BucketRecord, MemberRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
-import type { OperationPorts } from "./context.ts";
+import type { OperationPorts, Resettlement, ResettleResult, Resettling } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { contentOver } from "./emptiness.ts";
-
-/** What a bucket should become. */
-export interface Resettlement {
-  readonly route: Route;
-  readonly placement: BucketPlacement | null;
-  readonly audit: AuditLine | null;
-}
-
-export type ResettleResult =
-  | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
-  /** It holds something, or somebody else is changing it. */
-  | { readonly kind: "busy" }
-  /** A member or a cluster does not answer; nothing was changed. */
-  | { readonly kind: "unavailable" };
 
 /** Long enough for a member that is alive; a dead one leaves the list when its lease has expired. */
 const acknowledgeWithinMs = 10_000;
@@ -44,7 +24,7 @@ const abandonedAfterMs = 20_000;
 const nonEmptyForMs = 60_000;
 const rememberedMax = 10_000;
 
-export class Resettler {
+export class Resettler implements Resettling {
   readonly #clock: Clock;
   readonly #deadAfterMs: number;
   readonly #deadSince = new Map<string, number>();

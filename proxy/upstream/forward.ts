@@ -3,6 +3,7 @@
 // answer is final. Uses undici's raw handler (`onHeaders` with the field buffers as parsed): the
 // wrapped one builds an object per head that S3 answers never need.
 
+import { setMaxListeners } from "node:events";
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import {
@@ -93,6 +94,8 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
         forward.#fail(options.signal.reason);
         return;
       }
+      // One caller's signal may end many exchanges at once; ten listeners are no leak here.
+      setMaxListeners(0, options.signal);
       options.signal.addEventListener("abort", forward);
       dispatcher.dispatch(forward.#dispatchOptions(), forward);
     });

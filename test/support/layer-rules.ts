@@ -3,7 +3,7 @@
 
 import type { IForbiddenRuleType } from "dependency-cruiser";
 
-/** Folder → the folders it may import, itself always included. `main.ts` may import everything. */
+/** Folder → the folders it may import, itself always included. The composition root may import everything. */
 const mayImport = {
   "proxy/s3": [],
   "proxy/policy": ["proxy/placement", "proxy/s3"],
@@ -25,6 +25,9 @@ const mayImport = {
 
 /** What placement may know of the protocol: its words, not its rules. */
 const protocolWords = "^proxy/s3/(?:names|headers|operation)\\.ts$";
+
+/** The program and the assembly of its parts: the only files that know every part. */
+const compositionRoot = "^proxy/(?:main|assembly)\\.ts$";
 
 /** npm package → the only files that import it. */
 const packageOwners = {
@@ -78,13 +81,13 @@ export const layerRules: readonly IForbiddenRuleType[] = [
   {
     name: "only-main-wires",
     severity: "error",
-    from: { path: "^(?:proxy|bridge)/", pathNot: "^proxy/(?:main\\.ts$|demo/|upstream/)" },
-    to: { path: "^proxy/(?:main\\.ts$|demo/|upstream/)" },
+    from: { path: "^(?:proxy|bridge)/", pathNot: [compositionRoot, "^proxy/(?:demo|upstream)/"] },
+    to: { path: [compositionRoot, "^proxy/(?:demo|upstream)/"] },
   },
   {
     name: "bridge-island",
     severity: "error",
-    from: { path: "^proxy/", pathNot: "^proxy/main\\.ts$" },
+    from: { path: "^proxy/", pathNot: compositionRoot },
     to: { path: "^bridge/" },
   },
   { name: "no-circular", severity: "error", from: {}, to: { circular: true } },

@@ -185,3 +185,16 @@ t.test(
     for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
   },
 );
+
+t.test("a location must be the region of a cluster", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  const create = (Bucket: string, region: string) =>
+    new CreateBucketCommand({
+      Bucket,
+      // The SDK's type lists only AWS regions; RGW and we take any text.
+      CreateBucketConfiguration: JSON.parse(JSON.stringify({ LocationConstraint: region })),
+    });
+  await t.rejects(s3.send(create("located", "mars-1")), { name: "InvalidLocationConstraint" });
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+  await s3.send(create("located", "us-east-1"));
+});
