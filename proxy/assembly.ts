@@ -361,6 +361,8 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
   const { clock } = system;
   const audit = new AuditRing();
   const registry = auditedRegistry(ports.registry, { ring: audit, clock });
+  // Inherits rather than copies: the handle keys behind a getter may not be known yet.
+  const auditedPorts: OperationPorts = Object.create(ports, { registry: { value: registry } });
   return await openAdminServer({
     ...config.admin.address,
     token: config.admin.token,
@@ -368,7 +370,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       registry,
       snapshots: ports.snapshots,
       clock,
-      placementChanges: placementChanges(views, { ...ports, registry }),
+      placementChanges: placementChanges(views, auditedPorts),
       facts: {
         version,
         nodeId: config.nodeId,
