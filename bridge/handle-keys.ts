@@ -32,27 +32,6 @@ function handleKeysOf(texts: readonly string[]): HandleKeys {
   return { current, previous };
 }
 
-/**
- * Reads a handle key file: one base64 key a line, the current first, blank lines ignored.
- * @throws FaultError config
- */
-export function parseHandleKeyFile(text: string): HandleKeys {
-  try {
-    return handleKeysOf(
-      text
-        .split("\n")
-        .map((line) => line.trim())
-        .filter((line) => line !== ""),
-    );
-  } catch (error) {
-    throw new FaultError(
-      "config",
-      `Cannot read handle key file: needs 1 to ${maxKeys} lines, each ${keyBytes} bytes in base64`,
-      error,
-    );
-  }
-}
-
 export interface HandleKeyOptions {
   readonly store: StateStore;
   readonly keys: Keyspace;

@@ -6,7 +6,7 @@ import type { BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
 import { parseBucketName, parseClusterId, parseTenantName } from "../proxy/s3/names.ts";
 
 /** `/headgate/v1/` unless configured otherwise. */
-export const defaultPrefix = "/headgate/v1/";
+const defaultPrefix = "/headgate/v1/";
 
 /** A key that members snapshot, or `other` (members, live, locks, audit, …). */
 export type StateKey =

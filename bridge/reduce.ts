@@ -13,7 +13,7 @@ import { type Decoded, decodeBucket, decodeClass, decodeCluster, decodeData } fr
 import type { Keyspace } from "./keyspace.ts";
 
 /** A value under a snapshotted folder that this version does not understand. */
-export interface Unreadable {
+interface Unreadable {
   readonly key: string;
   readonly modRevision: Revision;
   /** Written by a newer version; else it is damaged. */

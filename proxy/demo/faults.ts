@@ -4,7 +4,7 @@
 import type { S3ErrorCode } from "../s3/errors.ts";
 
 /** What a request looks like to a fault rule; `target` is raw, `/b/a%20b?x=`. */
-export interface FaultSubject {
+interface FaultSubject {
   readonly method: string;
   readonly target: string;
 }

@@ -28,7 +28,7 @@ export interface DemoServerOptions {
 }
 
 /** What one request was, for tests that look at the wire. */
-export interface DemoExchange {
+interface DemoExchange {
   readonly method: string;
   /** Raw, `/b/a%20b?x=`. */
   readonly target: string;

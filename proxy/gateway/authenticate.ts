@@ -14,13 +14,13 @@ import type { SigningKeys } from "../s3/sigv4.ts";
 import { verifySignature } from "../s3/verify.ts";
 
 /** A key pair that clients may sign with, and whom it stands for. */
-export interface Credential {
+interface Credential {
   readonly accessKeyId: AccessKeyId;
   readonly secretAccessKey: string;
   readonly principal: Principal;
 }
 
-export interface CredentialSource {
+interface CredentialSource {
   find(accessKeyId: AccessKeyId): Credential | undefined;
 }
 

@@ -80,7 +80,7 @@ export function decisionInput(facts: InputFacts, record: BucketRecord | null): D
   };
 }
 
-export function parameter(query: QueryList, name: string): string | null {
+function parameter(query: QueryList, name: string): string | null {
   for (const [known, value] of query) if (known === name) return value ?? "";
   return null;
 }

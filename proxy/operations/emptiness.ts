@@ -58,7 +58,7 @@ const questions: readonly Question[] = [
  * @throws S3Error ServiceUnavailable when the cluster's answer does not tell; UpstreamError when
  * there is none.
  */
-export async function bucketContent(
+async function bucketContent(
   place: BucketPlace,
   ports: Pick<OperationPorts, "upstream">,
   signal: AbortSignal,

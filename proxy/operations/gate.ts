@@ -7,7 +7,7 @@ import type { RequestBody } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClientBody } from "./context.ts";
 
-export const heldTailBytes = 64 * 1024;
+const heldTailBytes = 64 * 1024;
 
 export interface GatedBody {
   readonly body: RequestBody;

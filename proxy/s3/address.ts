@@ -18,7 +18,7 @@ import {
 import { decodeOnce } from "./percent.ts";
 import type { RequestHead } from "./request-head.ts";
 
-export type AddressStyle = "path" | "virtual-hosted";
+type AddressStyle = "path" | "virtual-hosted";
 
 export interface Address {
   readonly style: AddressStyle;

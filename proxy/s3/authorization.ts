@@ -11,7 +11,7 @@ import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
 import { algorithm, formatAmzDate } from "./sigv4.ts";
 
-export interface SignatureFields {
+interface SignatureFields {
   readonly accessKeyId: AccessKeyId;
   /** Day of the credential scope, equal to the day of `amzDate`: `20261129`. */
   readonly date: string;
@@ -28,8 +28,8 @@ export interface SignatureFields {
   readonly sessionToken: string | null;
 }
 
-export type HeaderAuthorization = { readonly kind: "header" } & SignatureFields;
-export type PresignedAuthorization = {
+type HeaderAuthorization = { readonly kind: "header" } & SignatureFields;
+type PresignedAuthorization = {
   readonly kind: "presigned";
   /** 1…604800, counted from `signedAtMs`. */
   readonly expiresSeconds: number;

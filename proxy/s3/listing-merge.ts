@@ -46,7 +46,7 @@ export interface MergedPage {
  * Why a page was not taken. `disordered`: not in byte order; `foreign`: a key without the prefix;
  * `stalled`: truncated, but the next request would be the same one; `unasked`: not needed now.
  */
-export type FeedFault = "disordered" | "foreign" | "stalled" | "unasked";
+type FeedFault = "disordered" | "foreign" | "stalled" | "unasked";
 export type FeedResult =
   | { readonly kind: "taken" }
   | { readonly kind: "fault"; readonly fault: FeedFault };

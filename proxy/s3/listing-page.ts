@@ -11,7 +11,7 @@ export type ListPageReading =
   | { readonly kind: "error"; readonly fault: ListPageFault };
 
 /** `not_a_list`: another document, or an element missing. `bad_key`: a key that does not decode. */
-export type ListPageFault = XmlFault | "not_a_list" | "bad_key";
+type ListPageFault = XmlFault | "not_a_list" | "bad_key";
 
 /** 1000 keys of 1024 bytes, each percent-encoded, with owners and checksums, need less than 5 MiB. */
 export const maxListPageBytes = 8 * 1024 * 1024;

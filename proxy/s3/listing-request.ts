@@ -30,7 +30,7 @@ export type ListRequestReading =
   | { readonly kind: "error"; readonly error: S3Error };
 
 /** The most keys and prefixes in one page (S3). */
-export const maxListKeys = 1000;
+const maxListKeys = 1000;
 const maxInteger = 2_147_483_647;
 
 /** Reads the query of ListObjects or ListObjectsV2. Unknown parameters are ignored, as S3 does. */

@@ -44,7 +44,7 @@ export interface ListPosition {
 }
 
 /** The longest key S3 takes, in bytes of UTF-8. */
-export const maxKeyBytes = 1024;
+const maxKeyBytes = 1024;
 
 /** Compares two texts by their UTF-8 bytes; negative when `left` stands first. */
 export function compareKeys(left: string, right: string): number {

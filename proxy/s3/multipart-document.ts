@@ -32,7 +32,7 @@ export interface UploadIdentity {
 }
 
 /** A document that is not what the operation answers. */
-export interface DocumentFault {
+interface DocumentFault {
   readonly kind: "error";
   readonly fault: XmlFault | "unexpected";
 }

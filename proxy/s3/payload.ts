@@ -10,7 +10,7 @@ import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
 import { emptyPayloadHash, unsignedPayload } from "./sigv4.ts";
 
-export type PayloadMode =
+type PayloadMode =
   | "unsigned"
   | "single-chunk"
   | "streaming-signed"

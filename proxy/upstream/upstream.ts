@@ -40,7 +40,7 @@ export interface UpstreamOptions {
   readonly maxAttempts: number;
 }
 
-export interface UpstreamStatistics extends EndpointStatistics {
+interface UpstreamStatistics extends EndpointStatistics {
   readonly cluster: ClusterId;
   /** `http://10.0.0.1:7480`. */
   readonly endpoint: string;

@@ -10,7 +10,7 @@ export const demoCredentials = {
   sessionToken: null,
 } as const;
 
-export const wallClock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
+const wallClock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
 
 export interface DemoClusterOptions {
   readonly minPartBytes?: number;

@@ -28,13 +28,12 @@ export interface TestHeadgate {
     readonly event: string;
     readonly fields: LogFields;
   }[];
-  client(options?: Partial<ConstructorParameters<typeof S3Client>[0]>): S3Client;
-  admin(
+  readonly client: (options?: Partial<ConstructorParameters<typeof S3Client>[0]>) => S3Client;
+  readonly admin: (
     method: string,
     path: string,
     body?: unknown,
-  ): Promise<{ readonly status: number; readonly body: unknown }>;
-  stop(): Promise<void>;
+  ) => Promise<{ readonly status: number; readonly body: unknown }>;
 }
 
 export interface TestHeadgateOptions {
@@ -138,7 +137,6 @@ function running(
       const text = await response.text();
       return { status: response.status, body: text === "" ? null : JSON.parse(text) };
     },
-    stop: () => headgate.close(0),
   };
 }
 

@@ -122,7 +122,7 @@ export async function rawServer(
   return { url: `http://127.0.0.1:${port}`, port, connections };
 }
 
-export async function listenOn(server: Server): Promise<number> {
+async function listenOn(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
