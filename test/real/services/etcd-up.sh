@@ -16,6 +16,7 @@ if ! { [ -s "$PID" ] && kill -0 "$(cat "$PID")" 2>/dev/null; }; then
 fi
 for _ in $(seq 150); do
   ETCDCTL_API=3 etcdctl --endpoints "$CLIENT" --command-timeout 2s endpoint health >/dev/null 2>&1 && exit 0
+  kill -0 "$(cat "$PID")" 2>/dev/null || break
   sleep 0.1
 done
 echo "etcd did not become healthy; see $W/log" >&2; exit 1

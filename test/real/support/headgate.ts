@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { plainCommand } from "../../support/plain-command.ts";
-import { freePort, type Outcome, run, until } from "./processes.ts";
+import { freePort, HopelessError, type Outcome, run, until } from "./processes.ts";
 import { rgwPair } from "./services.ts";
 
 const main = join(import.meta.dirname, "..", "..", "..", "dist", "proxy", "main.js");
@@ -74,7 +74,7 @@ export class Headgate {
     const headgate = new Headgate(settings.name, ports, child);
     try {
       await until(`${settings.name} ready`, 30_000, async () => {
-        if (!headgate.runs) throw new Error(`Headgate ended: ${headgate.output}`);
+        if (!headgate.runs) throw new HopelessError(`Headgate ended: ${headgate.output}`);
         const { status } = await fetch(`${headgate.adminUrl}/readyz`);
         return status === 200 ? true : null;
       });

@@ -42,12 +42,12 @@ export class Lab {
     this.etcd = etcd;
   }
 
-  static async open(ports: { readonly rgw: number; readonly etcd: number }): Promise<Lab> {
+  static async open(): Promise<Lab> {
     const dir = mkdtempSync(join(tmpdir(), "headgate-lab-"));
-    const a = await freePort();
-    const b = await freePort();
-    const rgw = new RgwPair(join(dir, "rgw"), { a, b, mon: ports.rgw });
-    const etcd = new EtcdNode(join(dir, "etcd"), ports.etcd);
+    const a = await freePort(2);
+    // The OSD takes ports from 30 above the monitor's.
+    const rgw = new RgwPair(join(dir, "rgw"), { a, b: a + 1, mon: await freePort(50) });
+    const etcd = new EtcdNode(join(dir, "etcd"), await freePort(2));
     const lab = new Lab(dir, rgw, etcd);
     try {
       await Promise.all([rgw.up(), etcd.up()]);
@@ -105,7 +105,7 @@ export function withLab(
 ): void {
   const requirement = requireCommands(t, [...serviceCommands, ...commands], installLine);
   void t.test("on real clusters", { ...requirement, timeout: 280_000 }, async (t) => {
-    const lab = await Lab.open({ rgw: await monPort(), etcd: await freePort() });
+    const lab = await Lab.open();
     t.teardown(() => lab.close());
     const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
     await body(lab, (name, run) => pending.push({ name, run }));
@@ -122,8 +122,3 @@ export function withLab(
 }
 
 export type RealTest = (name: string, run: (t: Test) => Promise<void>) => void;
-
-/** A monitor port whose OSD range (30 to 130 above it) stays below the ephemeral ports. */
-async function monPort(): Promise<number> {
-  return 20_000 + ((await freePort()) % 10_000);
-}

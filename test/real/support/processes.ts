@@ -1,6 +1,7 @@
 // Child processes of the real suites: run one to its end, wait for a condition, find a free port.
 
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { plainCommand } from "../../support/plain-command.ts";
@@ -59,6 +60,11 @@ export async function runOk(
   return stdout;
 }
 
+/** Ends an `until` at once: what is waited for cannot come any more. */
+export class HopelessError extends Error {
+  override readonly name = "HopelessError";
+}
+
 /** Asks until the answer is not null. @throws after `limitMs`, with the last thing that failed. */
 export async function until<T>(
   what: string,
@@ -72,6 +78,7 @@ export async function until<T>(
       const answer = await ask();
       if (answer !== null) return answer;
     } catch (error) {
+      if (error instanceof HopelessError) throw error;
       last = error;
     }
     if (performance.now() > end) {
@@ -81,14 +88,27 @@ export async function until<T>(
   }
 }
 
-/** A TCP port of loopback that was free a moment ago. */
-export async function freePort(): Promise<number> {
+async function canListen(port: number): Promise<boolean> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("No port was given");
-  return address.port;
+  const listens = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => resolve(true));
+  });
+  if (listens) await new Promise((resolve) => server.close(resolve));
+  return listens;
+}
+
+/**
+ * The first of `count` neighbouring TCP ports of loopback that were free a moment ago. They lie below
+ * the ephemeral ports, so that no outgoing connection takes one in between.
+ */
+export async function freePort(count = 1): Promise<number> {
+  for (;;) {
+    const first = randomInt(10_000, 30_000);
+    const ports = Array.from({ length: count }, (_, index) => first + index);
+    const free = await Promise.all(ports.map(canListen));
+    if (free.every(Boolean)) return first;
+  }
 }
 
 /** Whether a process runs (a zombie does not). */
