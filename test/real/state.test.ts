@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { CreateBucketCommand } from "@aws-sdk/client-s3";
-import t from "tap";
+import t, { type Test } from "tap";
 import type { Headgate } from "./support/headgate.ts";
 import { withLab } from "./support/lab.ts";
 import { until } from "./support/processes.ts";
@@ -29,14 +29,15 @@ withLab(t, [], async (lab, test) => {
   const client = lab.client(second);
   const ranges = () => second.metric("headgate_state_requests_total", { kind: "range" });
 
-  async function servesObjects(key: string): Promise<boolean> {
-    const { status } = await answerOf(put(client, "data", key, key));
-    const back = await read(client, "data", key);
-    return status === 200 && Buffer.from(back ?? []).toString() === key;
+  /** Writes an object and reads it back. */
+  async function servesObjects(t: Test, key: string): Promise<void> {
+    t.match(await answerOf(put(client, "data", key, key)), { status: 200, code: null }, key);
+    t.equal(Buffer.from((await read(client, "data", key)) ?? []).toString(), key);
   }
 
   test("a change is applied from its event, without a range call", async (t) => {
     await client.send(new CreateBucketCommand({ Bucket: "data" }));
+    await servesObjects(t, "before");
     const before = await ranges();
     await setWeight(first, 11);
     await seesWeight(second, 11, 1000);
@@ -46,7 +47,7 @@ withLab(t, [], async (lab, test) => {
 
   test("objects are served while etcd is down, and changes arrive after it", async (t) => {
     await lab.etcd.kill();
-    t.ok(await servesObjects("while-down"));
+    await servesObjects(t, "while-down");
     const { status } = await first.admin("PUT", "/clusters/b/weight", { weight: 99 });
     t.ok(status >= 500, `a change is refused with ${status}`);
     await lab.etcd.up();
@@ -56,7 +57,7 @@ withLab(t, [], async (lab, test) => {
     });
     await seesWeight(second, 12, 15_000);
     t.ok(first.runs && second.runs);
-    t.ok(await servesObjects("after-restart"));
+    await servesObjects(t, "after-restart");
   });
 
   test("a watcher that slept through a compaction has the right map", async (t) => {
@@ -73,15 +74,15 @@ withLab(t, [], async (lab, test) => {
       return true;
     });
     await seesWeight(second, 24, 5_000);
-    t.ok(await servesObjects("after-compaction"));
+    await servesObjects(t, "after-compaction");
   });
 
   test("a stalled etcd stops nothing, and its changes arrive when it wakes", async (t) => {
     lab.etcd.stall();
     t.teardown(() => lab.etcd.resume());
-    t.ok(await servesObjects("while-stalled"));
+    await servesObjects(t, "while-stalled");
     await sleep(6_000);
-    t.ok(await servesObjects("still-stalled"));
+    await servesObjects(t, "still-stalled");
     lab.etcd.resume();
     await until("a change that is accepted", 20_000, async () => {
       await setWeight(first, 31);
