@@ -185,7 +185,10 @@ t.test("settings that contradict each other", async (t) => {
   t.match(first("state: {driver: etcd, etcd: {prefix: headgate}}"), "Prefix needs the form");
   t.match(first("classes: {glacier: a}"), "Storage class needs");
   t.match(first("classes: {GLACIER: A_}"), '"A_" is not a cluster id');
-  t.match(first("keys: {handle_key_file: k}", { k: "abc" }), "File needs one to three lines of 64 hex digits");
+  t.match(
+    first("keys: {handle_key_file: k}", { k: "abc" }),
+    "File needs one to three lines of 64 hex digits",
+  );
   t.match(first("listen: {address: 127.0.0.1:9001}"), "Address is that of listen.address");
   t.strictSame(
     configOf(
