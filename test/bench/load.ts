@@ -26,16 +26,23 @@ function quantile(sorted: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0;
 }
 
+interface Seen {
+  readonly times: number[];
+  readonly errors: string[];
+}
+
+/** One connection until the time is over; resolves with whether the other side cut it before that. */
 function runConnection(
   order: LoadOrder,
   request: Buffer,
   until: number,
-  seen: { times: number[]; errors: string[] },
-): Promise<void> {
+  seen: Seen,
+): Promise<boolean> {
   return new Promise((resolve) => {
     const socket: Socket = connect(order.port, "127.0.0.1");
     const reader = new HttpReader("response");
     let began = performance.now();
+    let finished = false;
     const send = (): void => {
       began = performance.now();
       socket.write(request);
@@ -43,25 +50,42 @@ function runConnection(
     socket.setNoDelay(true);
     socket.once("connect", send);
     socket.on("error", (error) => seen.errors.push(error.message));
-    socket.on("close", () => resolve());
+    socket.on("close", () => resolve(!finished));
     socket.on("data", (chunk) => {
       for (const { startLine } of reader.push(chunk)) {
         const now = performance.now();
         if (startLine.startsWith("HTTP/1.1 2")) seen.times.push(now - began);
         else seen.errors.push(startLine);
-        if (now < until && seen.errors.length < 100) send();
-        else socket.end();
+        if (now < until) {
+          send();
+          continue;
+        }
+        finished = true;
+        socket.end();
       }
     });
   });
 }
 
+/** Connects again whenever the other side cuts the connection, and counts that as an error. */
+async function keepConnected(
+  order: LoadOrder,
+  request: Buffer,
+  until: number,
+  seen: Seen,
+): Promise<void> {
+  while (await runConnection(order, request, until, seen)) {
+    seen.errors.push("connection cut");
+    if (performance.now() >= until || seen.errors.length > 1000) return;
+  }
+}
+
 async function run(order: LoadOrder): Promise<LoadReport> {
   const request = Buffer.concat([Buffer.from(order.head), Buffer.alloc(order.bodyBytes, "y")]);
-  const seen: { times: number[]; errors: string[] } = { times: [], errors: [] };
+  const seen: Seen = { times: [], errors: [] };
   const until = performance.now() + order.durationMs;
   await Promise.all(
-    Array.from({ length: order.connections }, () => runConnection(order, request, until, seen)),
+    Array.from({ length: order.connections }, () => keepConnected(order, request, until, seen)),
   );
   const sorted = seen.times.toSorted((a, b) => a - b);
   return {
