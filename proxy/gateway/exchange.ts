@@ -82,7 +82,7 @@ export class Gateway {
       const operation = nameOperation(head, address, trace);
       const caller = verifyCaller(head, parts, trace);
       const payload = readBodyForm(head, caller, operation);
-      const body = openBody(payload, { ...reply, expectsContinue, idleMs: parts.bodyIdleMs });
+      const body = openBody(payload, { request, response, expectsContinue, parts });
       const facts: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
@@ -101,8 +101,12 @@ export class Gateway {
       const placed = await placeRequest(facts, parts);
       trace.why = placed.decision.why;
       const operationRequest: OperationRequest = {
-        ...placed,
         operation,
+        record: placed.record,
+        candidates: placed.candidates,
+        target: placed.target,
+        route: placed.route,
+        placement: placed.placement,
         tenant: tenantOf(address, caller.principal),
         bucket: address.bucket,
         key: address.key,
@@ -115,13 +119,16 @@ export class Gateway {
         location: objectLocation("http", head),
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
-        mayShow: mayShow(facts, parts),
+        mayShow: (bucket) => mayShow(bucket, facts, parts),
         signal,
       };
       const answer = await runOperation(operationRequest, parts.ports);
       noteAnswer(answer, trace);
-      const headers = responseHeadersToClient(answer.headers);
-      trace.responseBytes = await sendAnswer({ ...answer, headers }, reply);
+      trace.responseBytes = await sendAnswer(
+        answer,
+        responseHeadersToClient(answer.headers),
+        reply,
+      );
       trace.requestBytes = payload.lengthBytes;
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
@@ -178,11 +185,25 @@ function readBodyForm(head: RequestHead, caller: Caller, operation: S3Operation)
 
 function openBody(
   payload: Payload,
-  options: ReplyOptions & { readonly expectsContinue: boolean; readonly idleMs: number },
+  from: {
+    readonly request: IncomingMessage;
+    readonly response: ServerResponse;
+    readonly expectsContinue: boolean;
+    readonly parts: GatewayParts;
+  },
 ): ClientBody | null {
-  const { method } = options.request;
-  if (payload.lengthBytes === 0 && method !== "PUT" && method !== "POST") return null;
-  return clientBody({ ...options, lengthBytes: payload.lengthBytes, sha256: payload.sha256 });
+  const { request, response, expectsContinue, parts } = from;
+  if (payload.lengthBytes === 0 && request.method !== "PUT" && request.method !== "POST")
+    return null;
+  return clientBody({
+    request,
+    response,
+    expectsContinue,
+    lengthBytes: payload.lengthBytes,
+    sha256: payload.sha256,
+    idleMs: parts.bodyIdleMs,
+    timers: parts.timers,
+  });
 }
 
 async function locationIn(body: ClientBody | null): Promise<string | null> {

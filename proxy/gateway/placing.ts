@@ -11,7 +11,7 @@ import type { Versioned } from "../placement/snapshot.ts";
 import { decide, mapOf } from "../policy/decide.ts";
 import type { Decision, DecisionView, Refusal } from "../policy/ports.ts";
 import { isS3ErrorCode, S3Error } from "../s3/errors.ts";
-import type { ClusterId } from "../s3/names.ts";
+import type { BucketName, ClusterId } from "../s3/names.ts";
 import { operationFacts } from "../s3/operation.ts";
 import type { InputFacts } from "./decision-input.ts";
 import { decisionInput, tenantOf } from "./decision-input.ts";
@@ -102,18 +102,14 @@ function sameView(view: DecisionView, decision: Decision): boolean {
   );
 }
 
-/** Whether the caller could do anything with the bucket: what ListBuckets may show. */
-export function mayShow(
-  facts: InputFacts,
-  parts: PlacingParts,
-): (bucket: InputFacts["address"]["bucket"]) => boolean {
+/** Whether the caller could do anything with a bucket: what ListBuckets may show. */
+export function mayShow(bucket: BucketName, facts: InputFacts, parts: PlacingParts): boolean {
   const view = parts.views.current();
-  return (bucket) =>
-    (["ListObjectsV2", "HeadBucket"] as const).some((operation) => {
-      const address = { ...facts.address, bucket, key: null };
-      const input = decisionInput({ ...facts, operation, address }, null);
-      return decide(view, input, parts.ports.meter).authz.kind === "allow";
-    });
+  const address = { ...facts.address, bucket, key: null };
+  return (["ListObjectsV2", "HeadBucket"] as const).some((operation) => {
+    const input = decisionInput({ ...facts, operation, address }, null);
+    return decide(view, input, parts.ports.meter).authz.kind === "allow";
+  });
 }
 
 function recordOf(view: DecisionView, facts: InputFacts): Versioned<BucketRecord> | null {
@@ -188,7 +184,8 @@ function placed(
       throw new S3Error("ServiceUnavailable", { message: "A cluster of the bucket was removed" });
     }
   }
-  return { ...nowhere, decision, record, candidates, target: places ? decision.owner : null };
+  const target = places ? decision.owner : null;
+  return { decision, record, candidates, target, route: null, placement: null };
 }
 
 const nowhere = { record: null, candidates: [], target: null, route: null, placement: null };

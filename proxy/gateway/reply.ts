@@ -7,6 +7,8 @@ import type { OperationAnswer } from "../operations/context.ts";
 import type { ByteSink, Timers } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import type { S3Error } from "../s3/errors.ts";
+import type { HeaderList } from "../s3/headers.ts";
+import { fieldValue } from "../s3/headers.ts";
 
 export interface ReplyOptions {
   readonly request: IncomingMessage;
@@ -20,13 +22,21 @@ const lingerMs = 2_000;
 const lingerBytes = 16 * 1024 * 1024;
 
 /** Sends an operation's answer. Resolves with the body bytes sent; rejects when it broke midway. */
-export async function sendAnswer(answer: OperationAnswer, options: ReplyOptions): Promise<number> {
+export async function sendAnswer(
+  answer: OperationAnswer,
+  headers: HeaderList,
+  options: ReplyOptions,
+): Promise<number> {
   const { request, response } = options;
   const fields: string[] = ["x-amz-request-id", options.requestId];
-  for (const [name, value] of answer.headers) fields.push(name, value);
+  for (const [name, value] of headers) fields.push(name, value);
   const body = answer.body;
   if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
-  else if (body === null && hasBodyStatus(answer.status) && !named(answer, "content-length")) {
+  else if (
+    body === null &&
+    hasBodyStatus(answer.status) &&
+    fieldValue(headers, "content-length") === null
+  ) {
     fields.push("content-length", "0");
   }
   closeIfUnread(options, fields);
@@ -67,10 +77,6 @@ export function sendError(error: S3Error, resource: string, options: ReplyOption
 
 function hasBodyStatus(status: number): boolean {
   return status !== 204 && status !== 304 && status >= 200;
-}
-
-function named(answer: OperationAnswer, name: string): boolean {
-  return answer.headers.some(([field]) => field === name);
 }
 
 /** An unread rest of the body would be taken for the next request: say close, take some in, cut. */
