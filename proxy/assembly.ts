@@ -30,6 +30,7 @@ import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
 import { buildEngine } from "./policy/engine.ts";
+import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
 import type { UpstreamCluster } from "./upstream/upstream.ts";
@@ -323,6 +324,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     authentication: {
       credentials: { find: (id) => byId.get(id) },
       keys: new SigningKeys(clientSigningKeys),
+      cache: new AuthorizationCache(),
       regions: listen.regions ?? [],
     },
     baseDomains: listen.baseDomains,

@@ -4,7 +4,7 @@
 import type { AuthFailure } from "../placement/ports.ts";
 import type { Principal } from "../policy/ports.ts";
 import type { Authorization } from "../s3/authorization.ts";
-import { readAuthorization } from "../s3/authorization.ts";
+import { type AuthorizationCache, readAuthorization } from "../s3/authorization.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import type { AccessKeyId } from "../s3/names.ts";
@@ -27,6 +27,7 @@ interface CredentialSource {
 export interface AuthenticationSettings {
   readonly credentials: CredentialSource;
   readonly keys: SigningKeys;
+  readonly cache: AuthorizationCache;
   /** Regions accepted in the credential scope, ours first; empty accepts any. */
   readonly regions: readonly string[];
 }
@@ -56,7 +57,7 @@ export function authenticate(
   nowMs: number,
   settings: AuthenticationSettings,
 ): Authentication {
-  const authorization = readAuthorization(head);
+  const authorization = readAuthorization(head, settings.cache);
   if (authorization.kind === "error") {
     return { kind: "failed", error: authorization.error, reason: "malformed" };
   }

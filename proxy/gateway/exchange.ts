@@ -78,6 +78,7 @@ export class Gateway {
       if (this.#inFlight > parts.maxInFlight)
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
       const head = readHead(request);
+      trace.userAgent = fieldValue(head.headers, "user-agent");
       const address = readAddress(head, parts, trace);
       const operation = nameOperation(head, address, trace);
       const caller = verifyCaller(head, parts, trace);
@@ -222,7 +223,7 @@ function beginTrace(request: IncomingMessage, parts: GatewayParts): Trace {
     startedMonotonicMs: parts.clock.monotonicMs(),
     method: request.method ?? "",
     remoteAddress: request.socket.remoteAddress ?? "",
-    userAgent: request.headers["user-agent"] ?? null,
+    userAgent: null,
     operation: "Other",
     address: null,
     requester: null,

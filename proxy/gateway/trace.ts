@@ -14,7 +14,7 @@ export interface Trace {
   readonly startedMonotonicMs: number;
   readonly method: string;
   readonly remoteAddress: string;
-  readonly userAgent: string | null;
+  userAgent: string | null;
   operation: S3Operation | "Other";
   address: Address | null;
   requester: string | null;

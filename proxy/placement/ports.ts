@@ -38,6 +38,8 @@ export interface Log {
 
 /** Bytes that arrive over time. Consumed once, by iteration or by `cancel`. */
 export interface ByteStream extends AsyncIterable<Uint8Array> {
+  /** All of a short body if it has arrived already, else null; the stream is consumed then. */
+  takeWhole(): Uint8Array | null;
   /** Hands every chunk to `sink`, waiting whenever it is full. Rejects with what ended the stream. */
   pipe(sink: ByteSink): Promise<void>;
   /** Drops the rest; the connection behind it is not used again. */

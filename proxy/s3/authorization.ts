@@ -51,8 +51,43 @@ const queryCode = "AuthorizationQueryParametersError";
 const signedHeaderNames = /^[!#$%&'*+\-.^_`|~0-9a-z]+(?:;[!#$%&'*+\-.^_`|~0-9a-z]+)*$/;
 const useV4 = `Use signature version 4 (${algorithm})`;
 
+/**
+ * What is the same in all requests of a client in one second: the header but for its signature, and
+ * the date. Bounded, since clients choose both.
+ */
+export class AuthorizationCache {
+  readonly #prefixes = new Map<string, ScopeFields>();
+  #dateText = "";
+  #dateMs: number | null = null;
+
+  scopeFields(prefix: string): ScopeFields | undefined {
+    return this.#prefixes.get(prefix);
+  }
+
+  keep(prefix: string, fields: ScopeFields): void {
+    if (this.#prefixes.size >= maxCachedPrefixes) this.#prefixes.clear();
+    this.#prefixes.set(prefix, fields);
+  }
+
+  amzDateMs(text: string): number | null {
+    if (text !== this.#dateText) {
+      this.#dateMs = parseAmzDate(text);
+      this.#dateText = text;
+    }
+    return this.#dateMs;
+  }
+}
+
+/** Clients with a few sets of signed headers each; a prefix has some hundred bytes. */
+const maxCachedPrefixes = 4096;
+
+type ScopeFields = Pick<SignatureFields, "accessKeyId" | "date" | "region" | "signedHeaders">;
+
 /** Reads what a request brings to prove who sends it. */
-export function readAuthorization(head: RequestHead): AuthorizationResult {
+export function readAuthorization(
+  head: RequestHead,
+  cache = new AuthorizationCache(),
+): AuthorizationResult {
   const value = fieldValue(head.headers, "authorization");
   const inHeader = value === null ? "none" : schemeOf(value);
   const inQuery = queryScheme(head);
@@ -63,7 +98,7 @@ export function readAuthorization(head: RequestHead): AuthorizationResult {
   if (inQuery === "v2") return refusal("InvalidRequest", useV4);
   switch (inHeader) {
     case "v4":
-      return readHeader(head, value ?? "");
+      return readHeader(head, value ?? "", cache);
     case "v4a":
       return refusal("NotImplemented", "Signature version 4A is not implemented");
     case "v2":
@@ -95,28 +130,53 @@ function schemeOf(value: string): Scheme {
   return /^AWS(?=[ \t]|$)/.test(value) ? "v2" : "foreign";
 }
 
-function readHeader(head: RequestHead, value: string): HeaderAuthorization | Refusal {
+function readHeader(
+  head: RequestHead,
+  value: string,
+  cache: AuthorizationCache,
+): HeaderAuthorization | Refusal {
+  const sent = fieldValue(head.headers, "x-amz-date");
+  const signedAtMs =
+    sent === null
+      ? parseHttpDate(fieldValue(head.headers, "date") ?? "")
+      : cache.amzDateMs(sent.trim());
+  const amzDate = sent?.trim() ?? formatAmzDate(signedAtMs ?? 0);
+  const sessionToken = fieldValue(head.headers, "x-amz-security-token");
+  // SDKs write the signature last; all before it repeats, and was found right once.
+  const end = signatureLast.test(value) ? value.length - signatureLength : -1;
+  const known = end === -1 ? undefined : cache.scopeFields(value.slice(0, end));
+  if (known !== undefined && signedAtMs !== null && amzDate.startsWith(known.date)) {
+    const { accessKeyId, date, region, signedHeaders } = known;
+    const signature = value.slice(end);
+    return {
+      kind: "header",
+      accessKeyId,
+      date,
+      region,
+      amzDate,
+      signedAtMs,
+      signedHeaders,
+      signature,
+      sessionToken,
+    };
+  }
   const parts = authorizationParts(value.slice(algorithm.length));
   if (parts === null) {
     const message =
       "The authorization header needs Credential, SignedHeaders and Signature, each once";
     return refusal(headerCode, message);
   }
-  const sent = fieldValue(head.headers, "x-amz-date");
-  const signedAtMs =
-    sent === null
-      ? parseHttpDate(fieldValue(head.headers, "date") ?? "")
-      : parseAmzDate(sent.trim());
   if (signedAtMs === null) {
     return refusal("AccessDenied", "The request needs a valid x-amz-date or Date header");
   }
-  const fields = signatureFields(
-    { ...parts, amzDate: sent?.trim() ?? formatAmzDate(signedAtMs), signedAtMs },
-    fieldValue(head.headers, "x-amz-security-token"),
-  );
+  const fields = signatureFields({ ...parts, amzDate, signedAtMs }, sessionToken);
   if (typeof fields === "string") return refusal(headerCode, fields);
+  if (end !== -1) cache.keep(value.slice(0, end), fields);
   return { ...fields, kind: "header" };
 }
+
+const signatureLength = 64;
+const signatureLast = /[ ,\t]Signature=[0-9a-f]{64}$/;
 
 function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
   const parameter = (name: string): string => queryValue(head.query, `X-Amz-${name}`) ?? "";

@@ -155,19 +155,33 @@ function matchingCandidate(request: VerifyRequest, credentials: SigningCredentia
   const key = request.keys.key(credentials, date, region, "s3");
   const expected = Buffer.from(authorization.signature, "latin1");
   const signedHeaders = authorization.signedHeaders.join(";");
-  let first: string | null = null;
-  let tried = 0;
-  for (const { parts, query, path } of candidates(request)) {
+  const matches = (candidate: Candidate, canonical: string): Match | null => {
+    const signature = signatureOf(key, stringToSign(amzDate, scope, canonical));
+    if (!timingSafeEqual(Buffer.from(signature, "latin1"), expected)) return null;
+    return { kind: "match", query: candidate.query, path: candidate.path };
+  };
+  const canonicalOf = ({ parts }: Candidate): string =>
+    canonicalRequest({
+      method: head.method,
+      path: parts.path,
+      query: parts.query,
+      fields: parts.fields,
+      signedHeaders,
+      payloadHash: parts.payloadHash,
+    });
+  // The usual spelling first, on its own, so that the usual request pays for no other.
+  const usual = usualCandidate(request);
+  const first = canonicalOf(usual);
+  const match = matches(usual, first);
+  if (match !== null) return match;
+  let tried = 1;
+  for (const candidate of otherCandidates(request, usual)) {
     if (tried === maxCandidates) break;
     tried += 1;
-    const canonical = canonicalRequest({ ...parts, method: head.method, signedHeaders });
-    first ??= canonical;
-    const signature = signatureOf(key, stringToSign(amzDate, scope, canonical));
-    if (timingSafeEqual(Buffer.from(signature, "latin1"), expected)) {
-      return { kind: "match", query, path };
-    }
+    const other = matches(candidate, canonicalOf(candidate));
+    if (other !== null) return other;
   }
-  return { kind: "none", first: first ?? "" };
+  return { kind: "none", first };
 }
 
 interface Candidate {
@@ -176,19 +190,18 @@ interface Candidate {
   readonly path: "canonical" | "raw";
 }
 
-/** The usual spelling first, on its own, so that the usual request pays for no other. */
-function* candidates(request: VerifyRequest): Generator<Candidate> {
+function usualCandidate(request: VerifyRequest): Candidate {
   const { head } = request;
   const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
   const query = signedQuery(request, head.query);
   const fields = signedFields(request, canonicalValue);
-  const [payloadHash, otherHash] = payloadHashes(request);
-  const usual: Candidate = {
-    parts: { path, query, fields, payloadHash },
-    query: head.query,
-    path: "canonical",
-  };
-  yield usual;
+  const [payloadHash] = payloadHashes(request);
+  return { parts: { path, query, fields, payloadHash }, query: head.query, path: "canonical" };
+}
+
+function* otherCandidates(request: VerifyRequest, usual: Candidate): Generator<Candidate> {
+  const { fields, payloadHash } = usual.parts;
+  const [, otherHash] = payloadHashes(request);
   const hashes = otherHash === undefined ? [payloadHash] : [payloadHash, otherHash];
   const lists = [fields, ...otherFields(request, fields)];
   for (const base of [...otherTargets(request, usual), usual]) {

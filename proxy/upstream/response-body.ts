@@ -8,6 +8,7 @@ import type { ByteSink, ByteStream } from "../placement/ports.ts";
 const unclaimedLimitBytes = 64 * 1024;
 
 const settled = Promise.resolve();
+const empty = new Uint8Array(0);
 
 /** What the body may ask of its exchange. */
 export interface BodySource {
@@ -68,6 +69,14 @@ export class ResponseBody implements ByteStream {
     this.#wakeReader();
     if (!this.#sinkFull) this.#settlePipe();
     else this.#giveUpPipe(failure);
+  }
+
+  takeWhole(): Uint8Array | null {
+    if (!this.#ended || this.#failure !== null || this.#waiting.length > 1) return null;
+    this.#claim();
+    const [only = empty] = this.#waiting;
+    this.#waiting = [];
+    return only;
   }
 
   pipe(sink: ByteSink): Promise<void> {

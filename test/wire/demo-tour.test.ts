@@ -30,6 +30,7 @@ t.test("a deviation stops the tour", async (t) => {
           headers: [],
           body: {
             async *[Symbol.asyncIterator]() {},
+            takeWhole: () => null,
             pipe: () => Promise.resolve(),
             cancel: () => undefined,
           },
