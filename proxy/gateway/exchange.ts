@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ClientBody, OperationAnswer, OperationRequest } from "../operations/context.ts";
 import { readShortBody } from "../operations/gate.ts";
 import { runOperation } from "../operations/table.ts";
-import type { Clock, Log, Meter, Timers } from "../placement/ports.ts";
+import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import { parseAddress } from "../s3/address.ts";
 import { readBucketConfiguration } from "../s3/bucket-document.ts";
@@ -26,6 +26,7 @@ import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import type { Authentication, AuthenticationSettings } from "./authenticate.ts";
 import { authenticate } from "./authenticate.ts";
+import { Cancellation } from "./cancellation.ts";
 import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
 import { tenantOf } from "./decision-input.ts";
@@ -71,7 +72,7 @@ export class Gateway {
     const parts = this.#parts;
     const trace = beginTrace(request, parts);
     const reply = { request, response, requestId: trace.requestId, timers: parts.timers };
-    const signal = abortWithClient(response);
+    const signal = cancelledWithClient(response);
     this.#inFlight += 1;
     parts.meter.requestStarted();
     try {
@@ -238,13 +239,14 @@ function beginTrace(request: IncomingMessage, parts: GatewayParts): Trace {
 }
 
 /** A client that leaves takes its upstream exchange with it, at whatever step that is. */
-function abortWithClient(response: ServerResponse): AbortSignal {
-  const abort = new AbortController();
-  response.once("close", () => {
-    if (!response.writableFinished) abort.abort(new Error("The client went away"));
-  });
-  if (response.destroyed) abort.abort(new Error("The client went away"));
-  return abort.signal;
+function cancelledWithClient(response: ServerResponse): CancelSignal {
+  const cancellation = new Cancellation();
+  const left = (): void => {
+    if (!response.writableFinished) cancellation.abort(new Error("The client went away"));
+  };
+  response.once("close", left);
+  if (response.destroyed) left();
+  return cancellation;
 }
 
 function noteAnswer(answer: OperationAnswer, trace: Trace): void {

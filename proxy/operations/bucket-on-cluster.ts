@@ -1,7 +1,7 @@
 // One bucket on one cluster: create and delete there, as Headgate itself. What several clusters make
 // of it together is operations/bucket.ts and operations/resettle.ts.
 
-import type { RequestBody } from "../placement/ports.ts";
+import type { CancelSignal, RequestBody } from "../placement/ports.ts";
 import { locationConstraintDocument } from "../s3/bucket-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import { childText, readXml } from "../s3/xml.ts";
@@ -18,7 +18,7 @@ type Ports = Pick<OperationPorts, "upstream" | "facts" | "region">;
 export async function createOn(
   place: BucketPlace,
   ports: Ports,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<void> {
   const response = await ports.upstream.send(
     place.cluster,
@@ -42,7 +42,7 @@ export async function createOn(
 export async function deleteOn(
   place: BucketPlace,
   ports: Ports,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<"gone" | "not_empty"> {
   const response = await ports.upstream.send(
     place.cluster,

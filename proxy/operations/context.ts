@@ -4,6 +4,7 @@
 import type {
   AuditLine,
   ByteStream,
+  CancelSignal,
   Clock,
   Log,
   Membership,
@@ -108,7 +109,7 @@ export interface OperationRequest {
    */
   readonly commit: () => Promise<() => void>;
   readonly mayShow: (bucket: BucketName) => boolean;
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
 }
 
 export interface OperationAnswer {

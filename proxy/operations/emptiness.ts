@@ -1,6 +1,7 @@
 // Whether a bucket holds anything on a cluster: objects, old versions, delete markers or open
 // multipart uploads. Asked before a settled route may change and before a bucket is deleted.
 
+import type { CancelSignal } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
@@ -61,7 +62,7 @@ const questions: readonly Question[] = [
 async function bucketContent(
   place: BucketPlace,
   ports: Pick<OperationPorts, "upstream">,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<BucketContent> {
   for (const question of questions) {
     const content = await askOne(place, question, ports, signal);
@@ -74,7 +75,7 @@ async function bucketContent(
 export async function contentOver(
   places: readonly BucketPlace[],
   ports: Pick<OperationPorts, "upstream">,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<ReadonlyMap<ClusterId, BucketContent>> {
   const contents = await Promise.all(
     places.map(
@@ -88,7 +89,7 @@ async function askOne(
   place: BucketPlace,
   question: Question,
   ports: Pick<OperationPorts, "upstream">,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<BucketContent> {
   const response = await ports.upstream.send(
     place.cluster,

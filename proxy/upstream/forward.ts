@@ -7,6 +7,7 @@ import { setMaxListeners } from "node:events";
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import {
+  type CancelSignal,
   UpstreamError,
   type UpstreamPhase,
   type UpstreamRequest,
@@ -31,7 +32,7 @@ export interface ForwardOptions {
   readonly cluster: ClusterId;
   readonly request: UpstreamRequest;
   readonly head: OutgoingHead;
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
   /** TLS server name where it cannot be taken from the Host field. */
   readonly servername: string | null;
   /** Called exactly once, when the connection is no longer in use by this attempt. */
@@ -95,7 +96,7 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
         return;
       }
       // One caller's signal may end many exchanges at once; ten listeners are no leak here.
-      setMaxListeners(0, options.signal);
+      if (options.signal instanceof AbortSignal) setMaxListeners(0, options.signal);
       options.signal.addEventListener("abort", forward);
       dispatcher.dispatch(forward.#dispatchOptions(), forward);
     });

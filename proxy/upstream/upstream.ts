@@ -3,6 +3,7 @@
 // they came. A retry goes to an endpoint of the same cluster only (retry.ts).
 
 import {
+  type CancelSignal,
   type Clock,
   type Meter,
   type Upstream,
@@ -108,7 +109,7 @@ class Pools implements UpstreamPools, Upstream {
   async send(
     clusterId: ClusterId,
     request: UpstreamRequest,
-    signal: AbortSignal,
+    signal: CancelSignal,
   ): Promise<UpstreamResponse> {
     const target = this.#reachable(clusterId, request);
     const { body } = request;
@@ -179,7 +180,7 @@ class Pools implements UpstreamPools, Upstream {
   #attempt(
     endpoint: Endpoint,
     cluster: UpstreamCluster,
-    exchange: { request: UpstreamRequest; signal: AbortSignal; startedMs: number },
+    exchange: { request: UpstreamRequest; signal: CancelSignal; startedMs: number },
   ): Promise<UpstreamResponse> {
     const { request, signal, startedMs } = exchange;
     const { clock, meter } = this.#options;
