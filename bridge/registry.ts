@@ -181,6 +181,35 @@ export class StoreRegistry implements Registry {
     });
   }
 
+  async forgetMember(
+    id: string,
+    audit: AuditLine | null,
+  ): Promise<"forgotten" | "alive" | "unknown"> {
+    const { store, keys, log, clock } = this.#options;
+    const operations: StoreOperation[] = [{ kind: "delete", key: keys.member(id) }];
+    if (audit !== null) {
+      const updatedAt = new Date(clock.nowMs()).toISOString();
+      operations.push(
+        await this.#auditEntry(audit, { updatedAt, updatedBy: actorText(audit.actor) }),
+      );
+    }
+    const result = await store.txn(
+      [
+        { kind: "present", key: keys.member(id) },
+        { kind: "mod_revision", key: keys.live(id), revision: 0n },
+      ],
+      operations,
+      [],
+    );
+    this.#logAudit(audit, result.succeeded ? "committed" : "conflict", null);
+    if (result.succeeded) {
+      log.write("info", "member_forgotten", { member: id });
+      return "forgotten";
+    }
+    const members = await this.members(new AbortController().signal);
+    return members.some(({ record }) => record.id === id) ? "alive" : "unknown";
+  }
+
   async members(
     signal: AbortSignal,
   ): Promise<readonly { readonly record: MemberRecord; readonly alive: boolean }[]> {

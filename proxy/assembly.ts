@@ -326,6 +326,10 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
       keys: new SigningKeys(clientSigningKeys),
       cache: new AuthorizationCache(),
       regions: listen.regions ?? [],
+      limits: {
+        maxSkewMs: auth.clockSkewMs,
+        maxPresignSeconds: Math.floor(auth.presignMaxAgeMs / 1000),
+      },
     },
     baseDomains: listen.baseDomains,
     bodyIdleMs: listen.bodyIdleTimeoutMs,

@@ -347,6 +347,8 @@ function isProgram(): boolean {
 }
 
 if (isProgram()) {
+  // A reader that closed its end of a pipe (`| head`) must not end a proxy.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   // Setting the code instead of exiting lets the streams empty.
   process.exitCode = await runCli(process.argv.slice(2), terminalIo(), { run, demo });
   // A timer or an idle socket must not keep an ended program alive.

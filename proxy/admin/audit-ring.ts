@@ -30,6 +30,13 @@ export function auditedRegistry(
 ): Registry {
   return {
     members: (signal) => registry.members(signal),
+    async forgetMember(id, audit) {
+      const result = await registry.forgetMember(id, audit);
+      if (result === "forgotten" && audit !== null) {
+        into.ring.add({ atMs: into.clock.nowMs(), line: audit });
+      }
+      return result;
+    },
     async commit(changes, audit) {
       const result = await registry.commit(changes, audit);
       if (result.kind === "committed" && audit !== null) {

@@ -59,6 +59,7 @@ const adminRoutes: readonly Route[] = [
   { method: "POST", path: `${v1}/buckets/{bucket}/unfreeze`, handle: buckets.unfreezeBucket },
   { method: "GET", path: `${v1}/state`, handle: status.showState },
   { method: "GET", path: `${v1}/members`, handle: status.listMembers },
+  { method: "DELETE", path: `${v1}/members/{id}`, handle: status.forgetMember },
   { method: "GET", path: `${v1}/audit`, handle: status.listAudit },
 ];
 

@@ -1,13 +1,21 @@
 // What this process and its installation are: probes, version, members, state of the state.
 // Readiness never looks at upstreams: one dead cluster must not take an application's Pod away.
 
-import type { Clock, Registry, Snapshots } from "../placement/ports.ts";
+import type { AuditLine, Clock, Registry, Snapshots } from "../placement/ports.ts";
 import { profileFacts } from "../placement/profiles.ts";
 import type { PlacementSnapshot } from "../placement/snapshot.ts";
 import type { AuditRing } from "./audit-ring.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ProcessFacts, Readiness } from "./ports.ts";
-import { type AdminReply, type AdminRequest, json, malformed, text } from "./reply.ts";
+import {
+  type AdminReply,
+  type AdminRequest,
+  done,
+  json,
+  malformed,
+  problem,
+  text,
+} from "./reply.ts";
 
 export interface StatusPorts {
   readonly registry: Registry;
@@ -61,6 +69,40 @@ export function showVersion(_request: AdminRequest, ports: StatusPorts): AdminRe
 /** GET /admin/v1/members */
 export async function listMembers(request: AdminRequest, ports: StatusPorts): Promise<AdminReply> {
   return json(200, { members: await membersBody(request, ports) });
+}
+
+/** DELETE /admin/v1/members/{id}: 204, or 409 for one that is alive. */
+export async function forgetMember(request: AdminRequest, ports: StatusPorts): Promise<AdminReply> {
+  const id = request.params.get("id") ?? "";
+  if (request.dryRun) {
+    const members = await ports.registry.members(request.signal);
+    const member = members.find(({ record }) => record.id === id);
+    if (member === undefined) return unknownMember(id);
+    return member.alive ? aliveMember(id) : json(200, { dry_run: true, effect: { forgotten: id } });
+  }
+  const audit: AuditLine = {
+    action: "admin:ForgetMember",
+    resource: id,
+    actor: request.actor,
+    requestId: request.requestId,
+    detail: "declared dead",
+  };
+  switch (await ports.registry.forgetMember(id, audit)) {
+    case "forgotten":
+      return done();
+    case "alive":
+      return aliveMember(id);
+    case "unknown":
+      return unknownMember(id);
+  }
+}
+
+function aliveMember(id: string): AdminReply {
+  return problem(409, "MemberAlive", `Member "${id}" is alive`);
+}
+
+function unknownMember(id: string): AdminReply {
+  return problem(404, "NoSuchMember", `Member "${id}" is not registered`);
 }
 
 async function membersBody(

@@ -1,9 +1,9 @@
 // `headgate state`, `member list`, `status`, `audit`, `wait`: what a running Headgate says of itself.
 
 import { readDuration } from "../config/values.ts";
-import type { Call, Command } from "./command.ts";
+import { type Call, type Command, changeFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { fieldsOf, fieldsText, printAnswer, rowsOf, tableText } from "./output.ts";
+import { fieldsOf, fieldsText, makeChange, printAnswer, rowsOf, tableText } from "./output.ts";
 
 const v1 = "/admin/v1";
 const memberColumns = ["id", "node_id", "mode", "alive", "version", "started_at"];
@@ -74,6 +74,18 @@ export const stateCommands: readonly Command[] = [
       printAnswer(call, { method: "GET", path: `${v1}/members` }, (body) =>
         tableText(memberColumns, rowsOf(body, "members")),
       ),
+  },
+  {
+    name: "member forget",
+    operands: "ID",
+    summary: "Declare a dead process gone, so that nobody awaits it",
+    flags: { "dry-run": changeFlags["dry-run"] },
+    admin: true,
+    run: (call) => {
+      const [id = ""] = call.operands;
+      const path = `${v1}/members/${encodeURIComponent(id)}`;
+      return makeChange(call, { method: "DELETE", path }, `Member ${id} is forgotten`);
+    },
   },
   {
     name: "audit",

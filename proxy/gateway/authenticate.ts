@@ -11,7 +11,7 @@ import type { AccessKeyId } from "../s3/names.ts";
 import { noTenant } from "../s3/names.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningKeys } from "../s3/sigv4.ts";
-import { verifySignature } from "../s3/verify.ts";
+import { type TimeLimits, verifySignature } from "../s3/verify.ts";
 
 /** A key pair that clients may sign with, and whom it stands for. */
 interface Credential {
@@ -28,6 +28,7 @@ export interface AuthenticationSettings {
   readonly credentials: CredentialSource;
   readonly keys: SigningKeys;
   readonly cache: AuthorizationCache;
+  readonly limits: TimeLimits;
   /** Regions accepted in the credential scope, ours first; empty accepts any. */
   readonly regions: readonly string[];
 }
@@ -72,6 +73,7 @@ export function authenticate(
     nowMs,
     keys: settings.keys,
     regions: settings.regions,
+    limits: settings.limits,
   });
   if (verified.kind === "error") {
     return { kind: "failed", error: verified.error, reason: reasonOf(verified.error) };

@@ -2,7 +2,7 @@
 // when there is none), and the re-check at the commit point. Everything that reads the view twice
 // lives here, so that exchange.ts reads it once.
 
-import type { OperationPorts } from "../operations/context.ts";
+import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
 import { candidatesOf, clustersOf } from "../placement/candidates.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
@@ -15,6 +15,7 @@ import type { BucketName, ClusterId } from "../s3/names.ts";
 import { operationFacts } from "../s3/operation.ts";
 import type { InputFacts } from "./decision-input.ts";
 import { decisionInput, tenantOf } from "./decision-input.ts";
+import { describe } from "./fault.ts";
 import type { Views } from "./views.ts";
 
 export interface PlacingParts {
@@ -148,10 +149,28 @@ async function resettleIfEmpty(
   if (wanted.kind !== "route") return null;
   if (!resumed && sameOwners(wanted.route, record.value.route)) return null;
   const change = { route: wanted.route, placement, audit: null };
-  const result = await resettler.resettle(record, change, at.parts.ports);
-  if (result.kind !== "settled") return null;
+  const result = await resettle(record, change, at.parts.ports);
+  if (result === null || result.kind !== "settled") return null;
   await at.parts.views.reached(result.record.modRevision);
   return result.record;
+}
+
+/** `null`: the state store or a cluster does not answer; the bucket stays, and so may its writes. */
+async function resettle(
+  record: Versioned<BucketRecord>,
+  change: Resettlement,
+  ports: OperationPorts,
+): Promise<ResettleResult | null> {
+  try {
+    return await ports.resettler.resettle(record, change, ports);
+  } catch (caught) {
+    ports.log.write("warn", "bucket.not_resettled", {
+      bucket: record.value.name,
+      cause: describe(caught),
+    });
+    ports.resettler.noteNonEmpty(record.value.tenant, record.value.name);
+    return null;
+  }
 }
 
 function assertAllowed(decision: Decision): void {

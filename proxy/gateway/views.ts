@@ -128,5 +128,6 @@ export function registryOverViews(registry: Registry, views: Views): Registry {
       return result;
     },
     members: (signal) => registry.members(signal),
+    forgetMember: (id, audit) => registry.forgetMember(id, audit),
   };
 }

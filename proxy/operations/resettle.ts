@@ -154,20 +154,23 @@ export class Resettler implements Resettling {
   ): Promise<boolean> {
     const deadlineMs = this.#clock.monotonicMs() + acknowledgeWithinMs;
     for (;;) {
-      const members = await ports.registry.members(signal);
-      if (members.every((member) => this.#agrees(member, revision))) return true;
-      if (this.#clock.monotonicMs() >= deadlineMs) return false;
+      const awaited: MemberState[] = [];
+      for (const member of await ports.registry.members(signal)) {
+        if (member.record.mode === "observer" || member.record.acked >= revision) continue;
+        if (this.#isGone(member)) await ports.registry.forgetMember(member.record.id, null);
+        else awaited.push(member);
+      }
+      if (awaited.length === 0) return true;
+      // One that is dead but may still write will not acknowledge: waiting for it is of no use.
+      const hopeless = awaited.some(({ alive }) => !alive);
+      if (hopeless || this.#clock.monotonicMs() >= deadlineMs) return false;
       await this.#clock.sleep(acknowledgePollMs, signal);
     }
   }
 
-  #agrees(
-    member: { readonly record: MemberRecord; readonly alive: boolean },
-    revision: Revision,
-  ): boolean {
-    const { id, mode, acked } = member.record;
-    if (mode === "observer" || acked >= revision) return true;
-    if (member.alive) {
+  /** Dead for so long that its own fence has closed (placement.md rule 4). */
+  #isGone({ record: { id }, alive }: MemberState): boolean {
+    if (alive) {
       this.#deadSince.delete(id);
       return false;
     }
@@ -176,6 +179,11 @@ export class Resettler implements Resettling {
     if (since === undefined) remember(this.#deadSince, id, nowMs);
     return since !== undefined && nowMs - since > this.#deadAfterMs;
   }
+}
+
+interface MemberState {
+  readonly record: MemberRecord;
+  readonly alive: boolean;
 }
 
 interface Attempt {

@@ -318,6 +318,11 @@ export interface Registry {
    * @throws FaultError state_unavailable when the outcome is unknown.
    */
   commit(changes: readonly RegistryChange[], audit: AuditLine | null): Promise<CommitResult>;
+  /**
+   * Declares a process gone: nobody awaits it any more (placement.md rule 4). Only for one whose lease
+   * has ended; an operator must know that it will not come back to life.
+   */
+  forgetMember(id: string, audit: AuditLine | null): Promise<"forgotten" | "alive" | "unknown">;
   /** Registered processes and whether their lease is alive. Read from the store at each call. */
   members(
     signal: AbortSignal,

@@ -35,6 +35,8 @@ export interface VerifyRequest {
   /** Regions a scope may name, the first being ours; empty: any. */
   readonly regions: readonly string[];
   readonly keys: SigningKeys;
+  /** Those of S3 unless given. */
+  readonly limits?: TimeLimits;
 }
 
 export type VerifyResult =
@@ -47,7 +49,14 @@ export type VerifyResult =
     }
   | { readonly kind: "error"; readonly error: S3Error };
 
-const maxSkewMs = 15 * 60 * 1000;
+/** How far a request's time may be from ours, and how old a presigned URL may become. */
+export interface TimeLimits {
+  readonly maxSkewMs: number;
+  readonly maxPresignSeconds: number;
+}
+
+/** What S3 allows. */
+const s3TimeLimits: TimeLimits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
 /** Each candidate costs a hash and an HMAC, which a caller without a right key can make us spend. */
 const maxCandidates = 12;
 
@@ -62,7 +71,9 @@ const nobody: SigningCredentials = {
 export function verifySignature(request: VerifyRequest): VerifyResult {
   const { authorization, credentials, head } = request;
   const illegal =
-    scopeError(request) ?? timeError(authorization, request.nowMs) ?? coverError(request);
+    scopeError(request) ??
+    timeError(authorization, request.nowMs, request.limits ?? s3TimeLimits) ??
+    coverError(request);
   if (illegal !== null) return { kind: "error", error: illegal };
   const missing = absentHeader(authorization.signedHeaders, head.headers);
   const match = matchingCandidate(request, credentials ?? nobody);
@@ -90,7 +101,11 @@ function scopeError(request: VerifyRequest): S3Error | null {
   return new S3Error(code, { message, details: { Region: ours } });
 }
 
-function timeError(authorization: SignedAuthorization, nowMs: number): S3Error | null {
+function timeError(
+  authorization: SignedAuthorization,
+  nowMs: number,
+  { maxSkewMs, maxPresignSeconds }: TimeLimits,
+): S3Error | null {
   const { signedAtMs } = authorization;
   if (authorization.kind === "header") {
     if (Math.abs(nowMs - signedAtMs) <= maxSkewMs) return null;
@@ -104,6 +119,10 @@ function timeError(authorization: SignedAuthorization, nowMs: number): S3Error |
   }
   if (signedAtMs - nowMs > maxSkewMs) {
     return new S3Error("AccessDenied", { message: "The request is not valid yet" });
+  }
+  if (authorization.expiresSeconds > maxPresignSeconds) {
+    const message = `X-Amz-Expires must be at most ${maxPresignSeconds}`;
+    return new S3Error("AccessDenied", { message });
   }
   const endsAtMs = signedAtMs + authorization.expiresSeconds * 1000;
   if (nowMs <= endsAtMs) return null;

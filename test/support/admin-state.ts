@@ -119,6 +119,14 @@ export class AdminMemory implements Registry, Snapshots {
     return () => undefined;
   }
 
+  forgetMember(id: string): Promise<"forgotten" | "alive" | "unknown"> {
+    const found = this.memberList.find(({ record }) => record.id === id);
+    if (found === undefined) return Promise.resolve("unknown");
+    if (found.alive) return Promise.resolve("alive");
+    this.memberList = this.memberList.filter((member) => member !== found);
+    return Promise.resolve("forgotten");
+  }
+
   members(): Promise<AdminMemory["memberList"]> {
     return Promise.resolve(this.memberList);
   }

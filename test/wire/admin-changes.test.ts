@@ -213,6 +213,7 @@ t.test("writers that always win end in 409, a store that is away in 503", async 
     state: memory,
     registry: {
       members: () => memory.members(),
+      forgetMember: (id) => memory.forgetMember(id),
       commit: () => Promise.resolve({ kind: "conflict" }),
     },
   });
@@ -225,6 +226,7 @@ t.test("writers that always win end in 409, a store that is away in 503", async 
     state: memory,
     registry: {
       members: () => memory.members(),
+      forgetMember: (id) => memory.forgetMember(id),
       commit: () => Promise.reject(new FaultError("state_unavailable", "etcd is away")),
     },
   });
@@ -237,6 +239,7 @@ t.test("writers that always win end in 409, a store that is away in 503", async 
     state: memory,
     registry: {
       members: () => Promise.reject(new Error("secret inside")),
+      forgetMember: (id) => memory.forgetMember(id),
       commit: (c, a) => memory.commit(c, a),
     },
   });

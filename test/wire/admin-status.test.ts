@@ -89,6 +89,19 @@ t.test("state, members and status", async (t) => {
       { id: "m2", alive: false },
     ],
   });
+  t.match(await admin.ask("DELETE", `${v1}/members/m1`), {
+    status: 409,
+    json: { code: "MemberAlive" },
+  });
+  t.match(await admin.ask("DELETE", `${v1}/members/m3`), {
+    status: 404,
+    json: { code: "NoSuchMember" },
+  });
+  t.match(await admin.ask("DELETE", `${v1}/members/m2?dry_run=true`), {
+    status: 200,
+    json: { dry_run: true, effect: { forgotten: "m2" } },
+  });
+  t.equal(state.memberList.length, 2);
   t.match((await admin.ask("GET", `${v1}/state`)).json, {
     driver: "memory",
     revision: "1",
