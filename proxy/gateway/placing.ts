@@ -144,7 +144,7 @@ async function resettleIfEmpty(
   if (!operationFacts[facts.operation].places || facts.operation === "CreateBucket" || frozen)
     return null;
   const resumed = phase === "rerouting" && resettler.abandoned(record);
-  if (!resumed && (phase !== "settled" || resettler.knownNonEmpty(tenant, name))) return null;
+  if (!resumed && (phase !== "settled" || resettler.staysForNow(tenant, name))) return null;
   const wanted = mapOf(at.view, record.value);
   if (wanted.kind !== "route") return null;
   if (!resumed && sameOwners(wanted.route, record.value.route)) return null;
@@ -168,7 +168,6 @@ async function resettle(
       bucket: record.value.name,
       cause: describe(caught),
     });
-    ports.resettler.noteNonEmpty(record.value.tenant, record.value.name);
     return null;
   }
 }

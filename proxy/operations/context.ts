@@ -39,7 +39,8 @@ export type ResettleResult =
 export interface Resettling {
   /** The bucket was just seen to hold something, so listing it again is of no use for a while. */
   noteNonEmpty(tenant: TenantName, bucket: BucketName): void;
-  knownNonEmpty(tenant: TenantName, bucket: BucketName): boolean;
+  /** Whether another attempt is of no use yet: it held something, or the last attempt failed. */
+  staysForNow(tenant: TenantName, bucket: BucketName): boolean;
   /** Whether a record in phase `rerouting` has stood so long that its maker must be gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean;
   /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */

@@ -15,13 +15,15 @@ import type { OperationPorts, Resettlement, ResettleResult, Resettling } from ".
 import type { BucketPlace } from "./emptiness.ts";
 import { contentOver } from "./emptiness.ts";
 
-/** Long enough for a member that is alive; a dead one leaves the list when its lease has expired. */
-const acknowledgeWithinMs = 10_000;
+/** Members acknowledge within a watch's delay, unless a write past its commit point is under way. */
+const acknowledgeWithinMs = 3_000;
 const acknowledgePollMs = 50;
 /** A `rerouting` record that has stood this long was left behind by a crash. */
 const abandonedAfterMs = 20_000;
 /** How long a bucket is taken for non-empty after it was seen so. */
 const nonEmptyForMs = 60_000;
+/** Writes do not wait for another attempt so soon after one that failed. */
+const failedForMs = 5_000;
 const rememberedMax = 10_000;
 
 export class Resettler implements Resettling {
@@ -29,7 +31,7 @@ export class Resettler implements Resettling {
   readonly #deadAfterMs: number;
   readonly #deadSince = new Map<string, number>();
   readonly #flights = new Map<string, Promise<ResettleResult>>();
-  readonly #nonEmptyUntil = new Map<string, number>();
+  readonly #stayUntil = new Map<string, number>();
   readonly #reroutingSeen = new Map<
     string,
     { readonly revision: Revision; readonly atMs: number }
@@ -46,11 +48,15 @@ export class Resettler implements Resettling {
 
   /** The bucket was just seen to hold something, so listing it again is of no use for a while. */
   noteNonEmpty(tenant: TenantName, bucket: BucketName): void {
-    remember(this.#nonEmptyUntil, `${tenant}/${bucket}`, this.#clock.monotonicMs() + nonEmptyForMs);
+    remember(this.#stayUntil, `${tenant}/${bucket}`, this.#clock.monotonicMs() + nonEmptyForMs);
   }
 
-  knownNonEmpty(tenant: TenantName, bucket: BucketName): boolean {
-    const until = this.#nonEmptyUntil.get(`${tenant}/${bucket}`);
+  #noteFailed(tenant: TenantName, bucket: BucketName): void {
+    remember(this.#stayUntil, `${tenant}/${bucket}`, this.#clock.monotonicMs() + failedForMs);
+  }
+
+  staysForNow(tenant: TenantName, bucket: BucketName): boolean {
+    const until = this.#stayUntil.get(`${tenant}/${bucket}`);
     return until !== undefined && this.#clock.monotonicMs() < until;
   }
 
@@ -75,9 +81,23 @@ export class Resettler implements Resettling {
     const id = `${entry.value.tenant}/${entry.value.name}`;
     const running = this.#flights.get(id);
     if (running !== undefined) return await running;
-    const flight = this.#run(entry, to, ports).finally(() => this.#flights.delete(id));
+    const flight = this.#attempt(entry, to, ports).finally(() => this.#flights.delete(id));
     this.#flights.set(id, flight);
     return await flight;
+  }
+
+  async #attempt(
+    entry: Versioned<BucketRecord>,
+    to: Resettlement,
+    ports: OperationPorts,
+  ): Promise<ResettleResult> {
+    let result: ResettleResult = { kind: "unavailable" };
+    try {
+      result = await this.#run(entry, to, ports);
+      return result;
+    } finally {
+      if (result.kind === "unavailable") this.#noteFailed(entry.value.tenant, entry.value.name);
+    }
   }
 
   async #run(

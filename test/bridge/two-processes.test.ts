@@ -1,0 +1,141 @@
+// Two whole Headgates over one etcd and the same clusters: what one of them changes is in force on the
+// other, and an empty bucket leaves a drained cluster only when no member can still put a byte there.
+
+import { spawnSync } from "node:child_process";
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  PutObjectCommand,
+  type S3Client,
+} from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import { skipWithoutEtcd, TestEtcd } from "../support/bridge-etcd.ts";
+import type { TestHeadgate } from "../support/headgate.ts";
+import { startClusters, startTestHeadgate } from "../support/headgate.ts";
+import { openRaw, rawHead, until } from "../support/raw-http.ts";
+
+const skip = skipWithoutEtcd();
+t.setTimeout(120_000);
+
+interface Pair {
+  readonly etcd: TestEtcd;
+  readonly one: TestHeadgate;
+  readonly two: TestHeadgate;
+}
+
+async function openPair(t: Test): Promise<Pair> {
+  const etcd = await TestEtcd.start();
+  t.teardown(() => etcd.stop());
+  const servers = await startClusters(t, ["a", "b"]);
+  const settings = `state: {driver: etcd, etcd: {endpoints: ["${etcd.url}"]}}`;
+  const options = { servers, clusters: { a: 1, b: 1 }, settings };
+  const one = await startTestHeadgate(t, options);
+  const two = await startTestHeadgate(t, options);
+  return { etcd, one, two };
+}
+
+async function put(s3: S3Client, Bucket: string, keys: number): Promise<void> {
+  for (let n = 0; n < keys; n += 1) {
+    await s3.send(new PutObjectCommand({ Bucket, Key: `key-${n}`, Body: "x" }));
+  }
+}
+
+function held({ clusters }: TestHeadgate, bucket: string): readonly (number | undefined)[] {
+  return ["a", "b"].map((id) => clusters[id]?.objects(bucket).length);
+}
+
+/** Until the other process applies what this one was answered 204 for. */
+async function drained({ admin }: TestHeadgate, id: string): Promise<void> {
+  await until(async () => {
+    const { body } = await admin("GET", `/clusters/${id}`);
+    return JSON.stringify(body).includes("draining_readonly");
+  });
+}
+
+t.test(
+  "an empty bucket follows a drain, whichever process it is written through",
+  { skip },
+  async (t) => {
+    const { one, two } = await openPair(t);
+    await one.s3.send(new CreateBucketCommand({ Bucket: "moves" }));
+    await one.admin("POST", "/clusters/b/drain", { mode: "readonly" });
+    await drained(two, "b");
+    await put(two.s3, "moves", 10);
+    t.strictSame(held(one, "moves"), [10, 0]);
+    await put(one.s3, "moves", 12);
+    t.strictSame(held(one, "moves"), [12, 0], "both use the same route");
+    t.strictSame(one.clusters["b"]?.buckets(), []);
+  },
+);
+
+t.test(
+  "a write past its commit point holds the move up, and its object is kept",
+  { skip },
+  async (t) => {
+    const { one, two } = await openPair(t);
+    await one.s3.send(new CreateBucketCommand({ Bucket: "held" }));
+    // The other process's write has passed its commit point and waits for the cluster.
+    const key = "in-flight";
+    for (const id of ["a", "b"]) {
+      one.clusters[id]?.setFault(({ target }) =>
+        target.startsWith(`/held/${key}`) ? "stall" : null,
+      );
+    }
+    const late = await openRaw(two.url);
+    await late.write(rawHead(two.url, { method: "PUT", path: `/held/${key}`, contentLength: 1 }));
+    await late.write("x");
+    const asked = (id: string): boolean =>
+      one.clusters[id]?.exchanges().some(({ target }) => target.startsWith(`/held/${key}`)) ??
+      false;
+    await until(() => asked("a") || asked("b"));
+    const owner = asked("a") ? "a" : "b";
+    await one.admin("POST", `/clusters/${owner}/drain`, { mode: "readonly" });
+    await drained(two, owner);
+    const refusals: unknown[] = [];
+    for (let n = 0; n < 6; n += 1) {
+      const command = new PutObjectCommand({ Bucket: "held", Key: `k-${n}`, Body: "x" });
+      await one.s3.send(command).catch((error: unknown) => refusals.push(error));
+    }
+    t.ok(refusals.length > 0, "keys of the drained owner are refused while the move waits");
+    for (const error of refusals) t.match(error, { $metadata: { httpStatusCode: 503 } });
+    t.ok(
+      one.clusters[owner]?.buckets().some((name) => name === "held"),
+      "the bucket was not taken away",
+    );
+    late.socket.destroy();
+  },
+);
+
+t.test("a process that died holds moves up until it is forgotten", { skip }, async (t) => {
+  const { etcd, one } = await openPair(t);
+  await one.s3.send(new CreateBucketCommand({ Bucket: "waits" }));
+  const record = { schema: 1, updated_at: "2026-11-29T00:00:00.000Z", updated_by: "test" };
+  const dead = { ...record, node_id: "gone", mode: "full", started_at: record.updated_at };
+  const value = JSON.stringify({ ...dead, version: "0.1.0", acked: "0" });
+  const written = spawnSync(
+    "etcdctl",
+    ["--endpoints", etcd.url, "put", "/headgate/v1/members/dead", value],
+    {
+      env: { ...process.env, ETCDCTL_API: "3" },
+    },
+  );
+  t.equal(written.status, 0);
+  await one.admin("POST", "/clusters/b/drain", { mode: "readonly" });
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 8 }, (_, n) =>
+      one.s3.send(new PutObjectCommand({ Bucket: "waits", Key: `k-${n}`, Body: "x" })),
+    ),
+  );
+  const refused = outcomes.filter(({ status }) => status === "rejected");
+  t.ok(refused.length > 0 && refused.length < 8, "only keys of the drained cluster are refused");
+  t.match(await one.admin("DELETE", "/members/dead"), { status: 204 });
+  const got = await one.s3.send(new GetObjectCommand({ Bucket: "waits", Key: keyOf(outcomes) }));
+  t.equal(got.$metadata.httpStatusCode, 200);
+  await one.s3.send(new CreateBucketCommand({ Bucket: "free" }));
+  await put(one.s3, "free", 4);
+  t.strictSame(held(one, "free"), [4, 0]);
+});
+
+function keyOf(outcomes: readonly PromiseSettledResult<unknown>[]): string {
+  return `k-${outcomes.findIndex(({ status }) => status === "fulfilled")}`;
+}
