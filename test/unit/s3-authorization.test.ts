@@ -2,7 +2,7 @@
 
 import t from "tap";
 
-import { readAuthorization } from "../../proxy/s3/authorization.ts";
+import { AuthorizationCache, readAuthorization } from "../../proxy/s3/authorization.ts";
 import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
 import type { S3Operation } from "../../proxy/s3/operation.ts";
 import { maxBodyBytes, readPayload } from "../../proxy/s3/payload.ts";
@@ -278,5 +278,28 @@ t.test("the length of a body is declared and bounded", async (t) => {
   ];
   for (const [input, expected] of rows) {
     t.equal(payload({ ...base, ...input }), expected, JSON.stringify(input));
+  }
+});
+
+t.test("what is remembered of a header changes no result", async (t) => {
+  const cache = new AuthorizationCache();
+  const again = (text: string, sent = "20261129T120000Z") =>
+    readAuthorization(
+      headOf({
+        target: "/b/k",
+        headers: [
+          ["authorization", text],
+          ["x-amz-date", sent],
+        ],
+      }),
+      cache,
+    );
+  const other = signature.replaceAll(signature.slice(0, 1), "0");
+  for (let round = 0; round < 2; round += 1) {
+    t.match(again(header), { kind: "header", signature, signedHeaders: ["host", "x-amz-date"] });
+    t.match(again(header.replace(signature, other)), { kind: "header", signature: other });
+    t.match(again(header, "20261130T000000Z"), { kind: "error" }, "the day is checked each time");
+    t.match(again(header, "yesterday"), { kind: "error" });
+    t.match(again(header.replace(signature, "short")), { kind: "error" });
   }
 });
