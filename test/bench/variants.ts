@@ -86,6 +86,8 @@ interface StartOptions {
 const commands: Record<VariantName, (options: StartOptions) => readonly string[]> = {
   headgate: (options) => [
     process.execPath,
+    // As the image runs it.
+    "--max-semi-space-size=32",
     join(packageRoot, "dist/proxy/main.js"),
     "run",
     "-c",
