@@ -9,9 +9,9 @@ import { FaultError, WatchCompactedError } from "../proxy/placement/ports.ts";
 import type { Revision } from "../proxy/placement/records.ts";
 import { etcdFault } from "./etcd-faults.ts";
 
-/** Together they bound the notice of a stall to 4 s. */
+/** Checked once a request: together they bound the notice of a stall to 4.5 s. */
 const heartbeatMs = 1500;
-const silenceMs = 4000;
+const silenceMs = 3000;
 
 type WatchStream = Awaited<ReturnType<WatchClient["watch"]>>;
 
