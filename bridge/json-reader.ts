@@ -75,3 +75,10 @@ export function asOneOf<T extends string>(value: unknown, name: string, allowed:
   }
   return found;
 }
+
+/** An absolute http or https URL: anything else would fail wherever it is used. */
+export function asUrl(value: unknown, name: string): string {
+  const text = asString(value, name);
+  if (URL.canParse(text) && /^https?:/.test(text)) return text;
+  throw shapeFault(`"${name}" is no URL, needs http://host:port`);
+}

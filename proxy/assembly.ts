@@ -13,6 +13,7 @@ import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
 import type { Config } from "./config.ts";
 import { Gateway } from "./gateway/exchange.ts";
+import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
 import type { Listener } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
 import type { AccessLog } from "./gateway/trace.ts";
@@ -21,11 +22,8 @@ import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { Resettler } from "./operations/resettle.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
-import { FaultError } from "./placement/ports.ts";
 import { profileFacts } from "./placement/profiles.ts";
 import type { ClusterRecord } from "./placement/records.ts";
-import type { HandleKeys } from "./placement/sealed-text.ts";
-import { handleKeys } from "./placement/sealed-text.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
@@ -163,6 +161,7 @@ async function startParts(
     log,
     upstream: pools.upstream,
     clock,
+    timers: system.timers,
     signal,
   });
   const s3 = await openS3(config, { ports, views, meter, options });
@@ -251,15 +250,22 @@ interface PortParts {
   readonly log: Log;
   readonly upstream: Upstream;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly signal: AbortSignal;
 }
 
 function operationPorts(parts: PortParts): OperationPorts {
-  const { config, state, views, meter, log, upstream, clock } = parts;
+  const { config, state, views, meter, log, upstream, clock, timers } = parts;
   const { fenceAfterMs } = config.member;
   const deadAfterMs =
     fenceAfterMs === null ? Number.POSITIVE_INFINITY : fenceAfterMs + quarantineMs;
-  const keys = handleKeysWhenKnown(parts);
+  const keys = handleKeysWhenKnown({
+    configured: config.handleKeys,
+    load: (signal) => state.handleKeys(signal),
+    clock,
+    log,
+    signal: parts.signal,
+  });
   const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
   return {
     upstream,
@@ -273,35 +279,11 @@ function operationPorts(parts: PortParts): OperationPorts {
       return keys();
     },
     clock,
+    timers,
+    quarantineMs,
     meter,
     log,
   };
-}
-
-/** Handle keys out of the file, or out of the store as soon as it answers. */
-function handleKeysWhenKnown({ config, state, log, signal }: PortParts): () => HandleKeys {
-  let known = config.handleKeys === null ? null : handleKeysOf(config.handleKeys);
-  if (known === null) {
-    state.handleKeys(signal).then(
-      ({ current, previous }) => {
-        known = handleKeysOf([current, ...previous]);
-      },
-      (error: unknown) => {
-        log.write("error", "handle_keys.unavailable", { error: String(error) });
-      },
-    );
-  }
-  return () => {
-    if (known !== null) return known;
-    throw new FaultError(
-      "state_unavailable",
-      "Cannot read upload handles: their key is not known yet",
-    );
-  };
-}
-
-function handleKeysOf([current, ...previous]: readonly Uint8Array[]): HandleKeys | null {
-  return current === undefined ? null : handleKeys(current, previous);
 }
 
 interface ServingParts {

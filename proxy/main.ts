@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { createInterface } from "node:readline/promises";
 import { jsonAccessLog, noAccessLog } from "./admin/access-log.ts";
-import { JsonLog } from "./admin/log.ts";
+import { JsonLog, type LineSink } from "./admin/log.ts";
 import type { Headgate, System } from "./assembly.ts";
 import { startHeadgate } from "./assembly.ts";
 import type { CliIo } from "./cli/command.ts";
@@ -57,7 +57,8 @@ const clock: Clock = {
 
 const timers: Timers = {
   after(durationMs, run) {
-    const timer = setTimeout(run, durationMs);
+    // A limit that has not come yet is no reason to keep a process that has nothing else to do.
+    const timer = setTimeout(run, durationMs).unref();
     return () => clearTimeout(timer);
   },
 };
@@ -174,7 +175,24 @@ function accessLog(config: Config, io: CliIo): AccessLog {
   const { format, path } = config.accessLog;
   if (format === "off") return noAccessLog;
   if (path === "-") return jsonAccessLog({ write: io.stdout });
-  return jsonAccessLog(createWriteStream(path, { flags: "a", mode: 0o640 }));
+  return jsonAccessLog(fileSink(path, io));
+}
+
+/** Lines beyond this wait for no disk: they are dropped, and serving goes on. */
+const unwrittenLimitBytes = 16 * 1024 * 1024;
+
+function fileSink(path: string, io: CliIo): LineSink {
+  const stream = createWriteStream(path, { flags: "a", mode: 0o640 });
+  let failed = false;
+  stream.on("error", (error) => {
+    failed = true;
+    io.stderr(`Cannot write access log "${path}": ${error.message}\n`);
+  });
+  return {
+    write(line) {
+      if (!failed && stream.writableLength < unwrittenLimitBytes) stream.write(line);
+    },
+  };
 }
 
 // ---- embedded clusters: npm start and headgate demo ----

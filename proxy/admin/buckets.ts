@@ -171,6 +171,9 @@ function setFrozen(
     if (entry === null) return { kind: "reply", reply: noSuchBucket(request) };
     const { value: record, modRevision } = entry;
     const { tenant, name } = record;
+    if (record.phase !== "settled") {
+      return { kind: "reply", reply: problem(409, "Conflict", "The bucket is being changed") };
+    }
     const after = { ...record, frozen };
     return {
       kind: "changes",

@@ -2,7 +2,7 @@
 // keys needs an empty bucket, which is then settled anew; anything else is `busy` until epochs exist.
 
 import type { OperationPorts } from "../operations/context.ts";
-import { contentOver } from "../operations/emptiness.ts";
+import { holdsAnything } from "../operations/emptiness.ts";
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine } from "../placement/ports.ts";
 import { UpstreamError } from "../placement/ports.ts";
@@ -53,29 +53,47 @@ async function apply(
   context: ChangeContext,
   ports: OperationPorts,
 ): Promise<PlacementChangeResult> {
-  const { entry, placement, route, audit } = change;
-  const { value: record, modRevision: expected } = entry;
-  if (record.phase !== "settled" || record.frozen) return { kind: "busy" };
+  const { value: record } = change.entry;
+  if (record.phase !== "settled") return { kind: "conflict" };
+  if (record.frozen) return busy;
   try {
-    if (!sameOwners(route, record.route) || record.conflict) {
-      if (context.dryRun) return (await holdsAny(record, ports, context.signal)) ? busy : changed;
-      const result = await ports.resettler.resettle(entry, { route, placement, audit }, ports);
-      if (result.kind !== "unavailable") return result.kind === "settled" ? changed : busy;
-      return { kind: "unavailable", message: "A member or a cluster does not answer" };
+    const moves = !sameOwners(change.route, record.route) || record.conflict;
+    if (context.dryRun) {
+      return moves && (await holdsAny(record, ports, context.signal)) ? busy : changed;
     }
-    if (context.dryRun) return changed;
-    const key = { kind: "bucket", tenant: record.tenant, name: record.name, expected } as const;
-    const result = await ports.registry.commit(
-      [{ ...key, record: { ...record, placement, route } }],
-      audit,
-    );
-    return result.kind === "committed" ? changed : { kind: "conflict" };
+    return moves ? await move(change, ports) : await rewrite(change, ports);
   } catch (caught) {
     if (caught instanceof UpstreamError || caught instanceof S3Error) {
       return { kind: "unavailable", message: "A cluster of the bucket does not answer" };
     }
     throw caught;
   }
+}
+
+async function move(change: Change, ports: OperationPorts): Promise<PlacementChangeResult> {
+  const result = await ports.resettler.resettle(change.entry, change, ports);
+  switch (result.kind) {
+    case "settled":
+      return changed;
+    case "busy":
+      return busy;
+    case "contended":
+      return { kind: "conflict" };
+    case "unavailable":
+      return { kind: "unavailable", message: "A member or a cluster does not answer" };
+  }
+}
+
+/** No key goes elsewhere: the record alone changes. */
+async function rewrite(change: Change, ports: OperationPorts): Promise<PlacementChangeResult> {
+  const { entry, placement, route, audit } = change;
+  const { value: record, modRevision: expected } = entry;
+  const key = { kind: "bucket", tenant: record.tenant, name: record.name, expected } as const;
+  const result = await ports.registry.commit(
+    [{ ...key, record: { ...record, placement, route } }],
+    audit,
+  );
+  return result.kind === "committed" ? changed : { kind: "conflict" };
 }
 
 const changed: PlacementChangeResult = { kind: "changed" };
@@ -87,7 +105,7 @@ async function holdsAny(
   signal: AbortSignal,
 ): Promise<boolean> {
   const places = clustersOf(record).map((cluster) => ({ ...record, cluster }));
-  return [...(await contentOver(places, ports, signal)).values()].includes("holds");
+  return await holdsAnything(places, ports, signal);
 }
 
 /**
@@ -101,7 +119,9 @@ function routeFor(
 ): Route | null {
   if (wanted.kind === "route") return wanted.route;
   if (wanted.kind === "fault" || placement === null) return null;
-  const weights = new Map([...placement.weights].filter(([, weight]) => weight > 0));
+  const uniform = placement.weighting === "uniform";
+  const named = [...placement.weights].filter(([, weight]) => weight > 0);
+  const weights = new Map(named.map(([id, weight]) => [id, uniform ? 1 : weight]));
   const { mode } = placement;
   return {
     weights,

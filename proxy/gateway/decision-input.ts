@@ -66,10 +66,11 @@ export function decisionInput(facts: InputFacts, record: BucketRecord | null): D
     uploadId: parameter(query, "uploadId"),
     partNumber: Number.isSafeInteger(partNumber) ? partNumber : null,
     query: queryTable(query),
-    headers: headerTable(headers),
+    headers: headerTable(headers, query),
     contentLengthBytes: facts.contentLengthBytes,
     payloadMode: facts.payloadMode,
-    storageClass: fieldValue(headers, "x-amz-storage-class") ?? "",
+    storageClass:
+      fieldValue(headers, "x-amz-storage-class") ?? hoisted(query, "x-amz-storage-class") ?? "",
     copySource: null,
     deleteKeysCount: null,
     locationConstraint: facts.locationConstraint,
@@ -85,6 +86,17 @@ function parameter(query: QueryList, name: string): string | null {
   return null;
 }
 
+/** Presigning SDKs move `x-amz-*` headers into the query, where they mean the same upstream. */
+function hoisted(query: QueryList, name: string): string | null {
+  for (const [known, value] of query) if (known.toLowerCase() === name) return value ?? "";
+  return null;
+}
+
+/** Whether a parameter is a key or a token that must not be in a URL, nor be seen by policy. */
+export function isSecretParameter(name: string): boolean {
+  return secretField.test(name.toLowerCase());
+}
+
 function queryTable(query: QueryList): DecisionInput["query"] {
   // Without a prototype: names come from the client.
   const table: Record<string, readonly string[]> = Object.create(null) as Record<string, never>;
@@ -92,8 +104,12 @@ function queryTable(query: QueryList): DecisionInput["query"] {
   return table;
 }
 
-function headerTable(headers: HeaderList): DecisionInput["headers"] {
-  const table: Record<string, string[]> = {};
+function headerTable(headers: HeaderList, query: QueryList): DecisionInput["headers"] {
+  const table: Record<string, string[]> = Object.create(null) as Record<string, never>;
+  for (const [name, value] of query) {
+    const lower = name.toLowerCase();
+    if (lower.startsWith("x-amz-") && !secretField.test(lower)) table[lower] = [value ?? ""];
+  }
   for (const [name, value] of headers) {
     if (!plainFields.has(name) && !(name.startsWith("x-amz-") && !secretField.test(name))) continue;
     const values = table[name];

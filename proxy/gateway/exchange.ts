@@ -17,6 +17,7 @@ import {
   responseHeadersToClient,
   upstreamQuery,
 } from "../s3/forward-headers.ts";
+import type { HeaderList } from "../s3/headers.ts";
 import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import { classifyOperation } from "../s3/operation.ts";
@@ -29,10 +30,10 @@ import { authenticate } from "./authenticate.ts";
 import { Cancellation } from "./cancellation.ts";
 import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
-import { tenantOf } from "./decision-input.ts";
+import { isSecretParameter, tenantOf } from "./decision-input.ts";
 import { describe, faultOf } from "./fault.ts";
 import type { PlacingParts } from "./placing.ts";
-import { commitPoint, mayShow, placeRequest } from "./placing.ts";
+import { authorise, commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
@@ -71,7 +72,13 @@ export class Gateway {
   ): Promise<void> {
     const parts = this.#parts;
     const trace = beginTrace(request, parts);
-    const reply = { request, response, requestId: trace.requestId, timers: parts.timers };
+    const reply = {
+      request,
+      response,
+      requestId: trace.requestId,
+      timers: parts.timers,
+      writeIdleMs: parts.bodyIdleMs,
+    };
     const signal = cancelledWithClient(response);
     this.#inFlight += 1;
     parts.meter.requestStarted();
@@ -85,7 +92,7 @@ export class Gateway {
       const caller = verifyCaller(head, parts, trace);
       const payload = readBodyForm(head, caller, operation);
       const body = openBody(payload, { request, response, expectsContinue, parts });
-      const facts: InputFacts = {
+      const asked: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
         method: head.method,
@@ -95,11 +102,12 @@ export class Gateway {
         headers: head.headers,
         contentLengthBytes: payload.lengthBytes,
         payloadMode: payload.mode,
-        locationConstraint: operation === "CreateBucket" ? await locationIn(body) : null,
+        locationConstraint: null,
         principal: caller.principal,
         clientAddress: trace.remoteAddress,
         tls: false,
       };
+      const facts = operation === "CreateBucket" ? await withLocation(asked, body, parts) : asked;
       const placed = await placeRequest(facts, parts);
       trace.why = placed.decision.why;
       const operationRequest: OperationRequest = {
@@ -126,11 +134,7 @@ export class Gateway {
       };
       const answer = await runOperation(operationRequest, parts.ports);
       noteAnswer(answer, trace);
-      trace.responseBytes = await sendAnswer(
-        answer,
-        responseHeadersToClient(answer.headers),
-        reply,
-      );
+      trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
       trace.requestBytes = payload.lengthBytes;
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
@@ -176,6 +180,9 @@ function verifyCaller(head: RequestHead, parts: GatewayParts, trace: Trace): Cal
     throw result.error;
   }
   trace.requester = result.principal.accessKey;
+  if (result.query.some(([name]) => isSecretParameter(name) && name !== "X-Amz-Security-Token")) {
+    throw new S3Error("InvalidRequest", { message: "A customer key must not stand in the query" });
+  }
   return result;
 }
 
@@ -208,11 +215,22 @@ function openBody(
   });
 }
 
-async function locationIn(body: ClientBody | null): Promise<string | null> {
-  if (body === null) return null;
+/** Policy may place a bucket by where it is asked for; its body is read for nobody it does not allow. */
+async function withLocation(
+  facts: InputFacts,
+  body: ClientBody | null,
+  parts: GatewayParts,
+): Promise<InputFacts> {
+  authorise(facts, parts);
+  if (body === null) return facts;
   const result = readBucketConfiguration(await readShortBody(body, bucketConfigurationLimitBytes));
   if (result.kind === "error") throw result.error;
-  return result.location;
+  return { ...facts, locationConstraint: result.location };
+}
+
+/** Our own answers say what they mean; an upstream's are stripped of what only concerns it. */
+function headersOf(answer: OperationAnswer): HeaderList {
+  return answer.cluster === null ? answer.headers : responseHeadersToClient(answer.headers);
 }
 
 // ---- around it ----

@@ -63,7 +63,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     answerClientError(error, socket, options.requestId());
   });
   server.on("connect", (_request, socket) => socket.destroy());
-  server.on("upgrade", (_request, socket) => socket.destroy());
+  // Without a listener an Upgrade is ignored and served as HTTP/1.1, as RFC 9110 §7.8 allows.
   await listen(server, options);
   return {
     url: urlOf(server),

@@ -63,6 +63,13 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
   return placed(decision, record, { view, facts, parts });
 }
 
+/** Whether the caller may do it at all, before its body is read. @throws S3Error AccessDenied */
+export function authorise(facts: InputFacts, parts: PlacingParts): void {
+  const view = parts.views.current();
+  const record = recordOf(view, facts)?.value ?? null;
+  assertAllowed(decide(view, decisionInput(facts, record), parts.ports.meter));
+}
+
 /**
  * The commit point of a mutation (placement.md rule 14): decides again if anything changed since,
  * and counts the mutation from here on. Synchronous between its check and its count, so that no

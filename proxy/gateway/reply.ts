@@ -15,11 +15,10 @@ export interface ReplyOptions {
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly timers: Timers;
+  /** Longest wait for a client that does not take its answer. */
+  readonly writeIdleMs: number;
 }
 
-/** How long and how much of an unread request body is taken in so that the client reads our answer. */
-const lingerMs = 2_000;
-const lingerBytes = 16 * 1024 * 1024;
 /** Beyond it copying the body into text costs more than a second buffer in the write. */
 const oneWriteBytes = 16 * 1024;
 
@@ -57,7 +56,7 @@ export async function sendAnswer(
     endWith(response, whole);
     return whole.length;
   }
-  const sink = responseSink(response);
+  const sink = responseSink(options);
   await body.pipe(sink);
   response.end();
   return sink.bytes();
@@ -96,26 +95,9 @@ function hasBodyStatus(status: number): boolean {
   return status !== 204 && status !== 304 && status >= 200;
 }
 
-/** An unread rest of the body would be taken for the next request: say close, take some in, cut. */
-function closeIfUnread(options: ReplyOptions, fields: string[]): void {
-  const { request, response, timers } = options;
-  if (request.complete || !announcesBody(request)) return;
-  fields.push("connection", "close");
-  response.once("finish", () => {
-    let taken = 0;
-    const cancel = timers.after(lingerMs, cut);
-    function cut(): void {
-      cancel();
-      request.socket.destroy();
-    }
-    request.on("data", (chunk: Uint8Array) => {
-      taken += chunk.length;
-      if (taken > lingerBytes) cut();
-    });
-    request.once("end", cut);
-    request.once("close", cancel);
-    request.resume();
-  });
+/** An unread rest of the body would be taken for the next request, so the connection ends here. */
+function closeIfUnread({ request }: ReplyOptions, fields: string[]): void {
+  if (!request.complete && announcesBody(request)) fields.push("connection", "close");
 }
 
 function announcesBody(request: IncomingMessage): boolean {
@@ -125,7 +107,8 @@ function announcesBody(request: IncomingMessage): boolean {
   );
 }
 
-function responseSink(response: ServerResponse): ByteSink & { bytes(): number } {
+function responseSink(options: ReplyOptions): ByteSink & { bytes(): number } {
+  const { response, timers, writeIdleMs } = options;
   let bytes = 0;
   return {
     bytes: () => bytes,
@@ -135,20 +118,29 @@ function responseSink(response: ServerResponse): ByteSink & { bytes(): number } 
     },
     async drained() {
       if (response.destroyed) throw new Error("The client went away");
-      await new Promise<void>((resolve, reject) => {
-        const done = (): void => {
-          response.off("drain", done);
-          response.off("close", gone);
-          resolve();
-        };
-        const gone = (): void => {
-          response.off("drain", done);
-          response.off("close", gone);
-          reject(new Error("The client went away"));
-        };
-        response.on("drain", done);
-        response.on("close", gone);
-      });
+      const cancel = timers.after(writeIdleMs, () => response.destroy());
+      try {
+        await drainedOrGone(response);
+      } finally {
+        cancel();
+      }
     },
   };
+}
+
+async function drainedOrGone(response: ServerResponse): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const done = (): void => {
+      response.off("drain", done);
+      response.off("close", gone);
+      resolve();
+    };
+    const gone = (): void => {
+      response.off("drain", done);
+      response.off("close", gone);
+      reject(new Error("The client went away"));
+    };
+    response.on("drain", done);
+    response.on("close", gone);
+  });
 }

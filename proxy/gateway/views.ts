@@ -21,6 +21,7 @@ export interface ViewsOptions {
 interface Waiter {
   readonly revision: Revision;
   readonly done: () => void;
+  readonly fail: (reason: Error) => void;
 }
 
 export class Views {
@@ -50,15 +51,23 @@ export class Views {
   /** @throws FaultError policy_load while the policy cannot be built over the newest data. */
   current(): DecisionView {
     if (this.#view === null || this.#failure !== null) {
-      throw new FaultError("policy_load", "Cannot decide: the policy does not load", this.#failure);
+      throw this.#fault();
     }
     return this.#view;
   }
 
-  /** Resolves once requests decide on a placement at least this new. */
+  /**
+   * Resolves once requests decide on a placement at least this new.
+   * @throws FaultError policy_load when the policy does not load over it.
+   */
   async reached(revision: Revision): Promise<void> {
     if (this.#closed || (this.#view !== null && this.#view.placement.revision >= revision)) return;
-    await new Promise<void>((done) => this.#waiters.push({ revision, done }));
+    if (this.#failure !== null) throw this.#fault();
+    await new Promise<void>((done, fail) => this.#waiters.push({ revision, done, fail }));
+  }
+
+  #fault(): FaultError {
+    return new FaultError("policy_load", "Cannot decide: the policy does not load", this.#failure);
   }
 
   close(): void {
@@ -99,6 +108,7 @@ export class Views {
     } catch (caught) {
       this.#failure = caught instanceof Error ? caught : new Error(String(caught));
       this.#options.log.write("error", "policy.rebuild_failed", { error: this.#failure.message });
+      for (const waiter of this.#waiters.splice(0)) waiter.fail(this.#fault());
     } finally {
       this.#building = false;
     }

@@ -5,13 +5,15 @@
 import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord } from "../placement/discovery.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
+import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { isStrictBucketName } from "../s3/names.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
-import { contentOver } from "./emptiness.ts";
+import { holdsAnything } from "./emptiness.ts";
+import { mutate } from "./mutation.ts";
 import {
   assertAbsenceKnown,
   bucketOf,
@@ -28,22 +30,29 @@ export async function createBucket(
 ): Promise<OperationAnswer> {
   const name = bucketOf(request);
   const existing = request.record;
-  if (existing !== null && existing.value.phase === "settled") {
-    if (existing.value.owner !== null && existing.value.owner !== request.caller) {
-      throw new S3Error("BucketAlreadyExists");
-    }
-    return created(name);
+  const owner = existing?.value.owner ?? null;
+  if (owner !== null && owner !== request.caller) throw new S3Error("BucketAlreadyExists");
+  if (existing !== null) {
+    const { phase } = existing.value;
+    if (phase === "settled" || phase === "rerouting") return created(name);
+    // Half created, it is finished here; half deleted, only if whoever deletes it is gone.
+    if (phase === "deleting" && !ports.resettler.abandoned(existing)) throw changing();
   }
   if (existing === null && !isStrictBucketName(name)) throw new S3Error("InvalidBucketName");
   assertLocation(request, ports);
-  const ended = await request.commit();
-  try {
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
     const claim = existing ?? (await claimName(request, ports));
     await finishCreation(claim.value, claim.modRevision, request, ports);
     return created(name);
-  } finally {
-    ended();
-  }
+  });
+}
+
+function changing(): S3Error {
+  return new S3Error("SlowDown", {
+    message: "The bucket is being changed by another request",
+    retryAfterSeconds: 1,
+  });
 }
 
 /** As RGW does, a location must be one there is: the region of a cluster. */
@@ -81,10 +90,7 @@ async function claimName(
     null,
   );
   if (result.kind === "committed") return { value: record, modRevision: result.revision };
-  throw new S3Error("SlowDown", {
-    message: "The bucket is being created by another request",
-    retryAfterSeconds: 1,
-  });
+  throw changing();
 }
 
 async function finishCreation(
@@ -110,7 +116,7 @@ async function finishCreation(
   if (result.kind === "committed") return;
   const now = ports.snapshots.current().buckets.find(record.tenant, record.name);
   if (now?.value.phase === "settled") return;
-  throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+  throw changing();
 }
 
 /** HeadBucket, GetBucketLocation: asked of the first cluster of the bucket. */
@@ -124,53 +130,72 @@ export async function passBucketRequest(
   return passOn(response, cluster);
 }
 
-/** DeleteBucket: empty on every cluster, or 409 with nothing deleted. */
+/**
+ * DeleteBucket: empty on every cluster, or 409 with nothing deleted. One that fails midway puts back
+ * what it took away; one that a crash cut off is finished by the next.
+ */
 export async function deleteBucket(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const entry = request.record;
   if (entry === null) throw new S3Error("NoSuchBucket");
-  const places = placesOf(entry.value);
-  const contents = await contentOver(places, ports, request.signal);
-  if ([...contents.values()].includes("holds")) throw new S3Error("BucketNotEmpty");
-  const ended = await request.commit();
-  try {
-    await removeEverywhere(entry.value, entry.modRevision, places, { request, ports });
-  } finally {
-    ended();
-  }
-  return emptyAnswer(204, null);
+  if (entry.value.phase === "rerouting" && !ports.resettler.abandoned(entry)) throw changing();
+  const holds = await holdsAnything(placesOf(entry.value), ports, request.signal);
+  if (holds && entry.value.phase !== "deleting") throw new S3Error("BucketNotEmpty");
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
+    if (holds) await putBack(entry, ports);
+    else await removeEverywhere(entry, ports);
+    if (holds) throw new S3Error("BucketNotEmpty");
+    return emptyAnswer(204, null);
+  });
 }
 
+/** Not ended by the client's leaving: a bucket must not stay half deleted. */
 async function removeEverywhere(
-  record: BucketRecord,
-  expected: Revision,
-  places: readonly BucketPlace[],
-  at: { readonly request: OperationRequest; readonly ports: OperationPorts },
+  entry: Versioned<BucketRecord>,
+  ports: OperationPorts,
 ): Promise<void> {
-  const { request, ports } = at;
+  const { value: record } = entry;
+  const { signal } = new AbortController();
   const key = { kind: "bucket", tenant: record.tenant, name: record.name } as const;
   const marked = await ports.registry.commit(
-    [{ ...key, expected, record: { ...record, phase: "deleting" } }],
+    [{ ...key, expected: entry.modRevision, record: { ...record, phase: "deleting" } }],
     null,
   );
-  if (marked.kind === "conflict") throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-  const results = await Promise.all(places.map((place) => deleteOn(place, ports, request.signal)));
-  if (results.includes("not_empty")) {
-    // A write got in between the listing and the mark: put back what was taken away.
-    await Promise.all(places.map((place) => createOn(place, ports, request.signal)));
-    await ports.registry.commit(
-      [{ ...key, expected: marked.revision, record: { ...record, phase: "settled" } }],
-      null,
-    );
+  if (marked.kind === "conflict") throw changing();
+  const results = await Promise.allSettled(
+    placesOf(record).map((place) => deleteOn(place, ports, signal)),
+  );
+  const failed = results.find((result) => result.status === "rejected");
+  // A write got in between the listing and the mark.
+  const filled = results.some(
+    (result) => result.status === "fulfilled" && result.value === "not_empty",
+  );
+  if (failed !== undefined || filled) {
+    await putBack({ value: record, modRevision: marked.revision }, ports);
+    if (failed !== undefined) throw failed.reason;
     throw new S3Error("BucketNotEmpty");
   }
   const removed = await ports.registry.commit(
     [{ ...key, expected: marked.revision, record: null }],
     null,
   );
-  if (removed.kind === "conflict") throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+  if (removed.kind === "conflict") throw changing();
+}
+
+/** The bucket on all its clusters again. Where that fails too it stays `deleting`, for a repetition. */
+async function putBack(entry: Versioned<BucketRecord>, ports: OperationPorts): Promise<void> {
+  const { value: record } = entry;
+  const { signal } = new AbortController();
+  await Promise.all(placesOf(record).map((place) => createOn(place, ports, signal)));
+  const settled: BucketRecord = { ...record, phase: "settled" };
+  const { tenant, name } = record;
+  await ports.registry.commit(
+    [{ kind: "bucket", tenant, name, expected: entry.modRevision, record: settled }],
+    null,
+  );
 }
 
 function placesOf(record: BucketRecord): readonly BucketPlace[] {

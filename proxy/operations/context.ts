@@ -11,6 +11,7 @@ import type {
   Meter,
   Registry,
   Snapshots,
+  Timers,
   Upstream,
 } from "../placement/ports.ts";
 import type { ProfileFacts } from "../placement/profiles.ts";
@@ -30,8 +31,10 @@ export interface Resettlement {
 
 export type ResettleResult =
   | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
-  /** It holds something, or somebody else is changing it. */
+  /** It holds something. */
   | { readonly kind: "busy" }
+  /** Somebody else is changing it. */
+  | { readonly kind: "contended" }
   /** A member or a cluster does not answer; nothing was changed. */
   | { readonly kind: "unavailable" };
 
@@ -63,6 +66,9 @@ export interface OperationPorts {
   readonly region: (cluster: ClusterId) => string;
   readonly handleKeys: HandleKeys;
   readonly clock: Clock;
+  readonly timers: Timers;
+  /** Longer than an upstream can take to carry out what it was asked (Q, placement.md §1). */
+  readonly quarantineMs: number;
   readonly meter: Meter;
   readonly log: Log;
 }

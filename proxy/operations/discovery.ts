@@ -15,6 +15,9 @@ import { discard, ownRequest } from "./send.ts";
 /** How long an absent bucket is remembered, and how many are. */
 const absentForMs = 5_000;
 const absentMax = 10_000;
+/** A watch delivers within milliseconds; beyond this the client may as well come again. */
+const winnerSeenWithinMs = 2_000;
+const winnerPollMs = 10;
 
 export class Discovery {
   readonly #flights = new Map<string, Promise<Versioned<BucketRecord> | null>>();
@@ -111,7 +114,7 @@ async function adopt(
   name: BucketName,
   clusters: readonly [ClusterId, ...ClusterId[]],
   ports: OperationPorts,
-): Promise<Versioned<BucketRecord> | null> {
+): Promise<Versioned<BucketRecord>> {
   const createdAtMs = ports.clock.nowMs();
   const record = discoveredRecord({ tenant, name, createdAtMs }, clusters);
   const result = await ports.registry.commit(
@@ -120,6 +123,26 @@ async function adopt(
   );
   ports.log.write("info", "discovery.found", { bucket: name, clusters: clusters.join(",") });
   if (result.kind === "committed") return { value: record, modRevision: result.revision };
-  // Another member was first: its record counts.
-  return ports.snapshots.current().buckets.find(tenant, name) ?? null;
+  return await recordOfWinner(tenant, name, ports);
+}
+
+/** Another member was first: its record counts as soon as it is seen here. */
+async function recordOfWinner(
+  tenant: TenantName,
+  name: BucketName,
+  ports: OperationPorts,
+): Promise<Versioned<BucketRecord>> {
+  const { signal } = new AbortController();
+  const deadlineMs = ports.clock.monotonicMs() + winnerSeenWithinMs;
+  for (;;) {
+    const found = ports.snapshots.current().buckets.find(tenant, name);
+    if (found !== undefined) return found;
+    if (ports.clock.monotonicMs() >= deadlineMs) {
+      throw new S3Error("SlowDown", {
+        message: "The bucket was found by another proxy at this moment",
+        retryAfterSeconds: 1,
+      });
+    }
+    await ports.clock.sleep(winnerPollMs, signal);
+  }
 }

@@ -17,7 +17,7 @@ export interface BucketPlace {
   readonly cluster: ClusterId;
 }
 
-export type BucketContent = "absent" | "empty" | "holds";
+type BucketContent = "absent" | "empty" | "holds";
 
 interface Question {
   readonly operation: S3Operation;
@@ -26,8 +26,19 @@ interface Question {
   readonly elements: readonly string[];
 }
 
-/** In this order, since most buckets that hold anything hold an object. */
+/**
+ * Uploads first: one that completes between two questions is seen as an upload or as an object, since
+ * no new one begins while a bucket is on its way.
+ */
 const questions: readonly Question[] = [
+  {
+    operation: "ListMultipartUploads",
+    query: [
+      ["uploads", null],
+      ["max-uploads", "1"],
+    ],
+    elements: ["Upload"],
+  },
   {
     operation: "ListObjectsV2",
     query: [
@@ -43,14 +54,6 @@ const questions: readonly Question[] = [
       ["max-keys", "1"],
     ],
     elements: ["Version", "DeleteMarker"],
-  },
-  {
-    operation: "ListMultipartUploads",
-    query: [
-      ["uploads", null],
-      ["max-uploads", "1"],
-    ],
-    elements: ["Upload"],
   },
 ];
 
@@ -71,18 +74,22 @@ async function bucketContent(
   return "empty";
 }
 
-/** The content over several clusters: `holds` if one does. */
-export async function contentOver(
+/**
+ * Whether a bucket holds anything on any of the clusters. One that does is enough, whatever the others
+ * answer. @throws what a cluster failed with, where none is known to hold anything.
+ */
+export async function holdsAnything(
   places: readonly BucketPlace[],
   ports: Pick<OperationPorts, "upstream">,
   signal: CancelSignal,
-): Promise<ReadonlyMap<ClusterId, BucketContent>> {
-  const contents = await Promise.all(
-    places.map(
-      async (place) => [place.cluster, await bucketContent(place, ports, signal)] as const,
-    ),
+): Promise<boolean> {
+  const results = await Promise.allSettled(
+    places.map((place) => bucketContent(place, ports, signal)),
   );
-  return new Map(contents);
+  if (results.some((result) => result.status === "fulfilled" && result.value === "holds"))
+    return true;
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return false;
 }
 
 async function askOne(

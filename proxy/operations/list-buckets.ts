@@ -2,7 +2,7 @@
 // caller may see, paged by us since no RGW here pages. A cluster that cannot be asked is 503.
 
 import { openText, sealText } from "../placement/sealed-text.ts";
-import type { BucketList } from "../s3/bucket-document.ts";
+import type { BucketList, ListedBucket } from "../s3/bucket-document.ts";
 import {
   bucketListDocument,
   bucketPage,
@@ -12,7 +12,7 @@ import {
 } from "../s3/bucket-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { parseBucketName } from "../s3/names.ts";
+import { noTenant, parseBucketName } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { documentAnswer, documentLimitBytes, readDocument, upstreamRequest } from "./send.ts";
 
@@ -32,11 +32,10 @@ export async function listBuckets(
     .filter(({ value }) => value.state !== "removed")
     .map(({ value }) => value.id);
   const lists = await Promise.all(clusters.map((cluster) => askCluster(cluster, request, ports)));
-  const visible = mergeBuckets(lists.map((list) => list.buckets)).filter(({ name }) => {
-    const bucket = parseBucketName(name);
-    return bucket !== null && request.mayShow(bucket);
-  });
-  const page = bucketPage(visible, wanted, after);
+  const merged = mergeBuckets(lists.map((list) => list.buckets));
+  const { buckets: named } = bucketPage(merged, { ...wanted, maxBuckets: null }, after);
+  const most = wanted.maxBuckets ?? named.length;
+  const page = bucketPage(await visible(named, most + 1, { request, ports }), wanted, after);
   return documentAnswer(
     bucketListDocument({
       owner: { id: request.caller, displayName: request.caller },
@@ -46,6 +45,31 @@ export async function listBuckets(
     }),
     null,
   );
+}
+
+/** Each name is a decision; after so many the event loop turns. */
+const decisionsPerTurn = 100;
+
+/** The first `most` buckets that the caller may see. */
+async function visible(
+  buckets: readonly ListedBucket[],
+  most: number,
+  asking: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<readonly ListedBucket[]> {
+  const { request, ports } = asking;
+  const { signal } = new AbortController();
+  const { buckets: records } = ports.snapshots.current();
+  const shown: ListedBucket[] = [];
+  for (const [index, listed] of buckets.entries()) {
+    if (shown.length >= most) break;
+    if (index % decisionsPerTurn === decisionsPerTurn - 1) await ports.clock.sleep(0, signal);
+    const bucket = parseBucketName(listed.name);
+    if (bucket === null) continue;
+    // The service's own list names no tenant: only a record tells that a bucket is the tenant's.
+    const ours = request.tenant === noTenant || records.find(request.tenant, bucket) !== undefined;
+    if (ours && request.mayShow(bucket)) shown.push(listed);
+  }
+  return shown;
 }
 
 async function askCluster(

@@ -133,6 +133,17 @@ async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Pro
   return { kind: "page", page: reading.page };
 }
 
+const nothing: Fetched = {
+  kind: "page",
+  page: {
+    entries: [],
+    commonPrefixes: [],
+    truncated: false,
+    nextContinuationToken: null,
+    nextMarker: null,
+  },
+};
+
 /** One cluster's error is everybody's, but a bucket that only some clusters lack is not absent. */
 async function refusal(
   cluster: ClusterId,
@@ -141,6 +152,8 @@ async function refusal(
 ): Promise<Fetched> {
   if (response.status === 404 && asking.request.candidates.length > 1) {
     await discard(response);
+    // Where the route does not lead, an absent bucket holds nothing (it is being taken off).
+    if (asking.request.record?.value.route.weights.has(cluster) === false) return nothing;
     throw new S3Error("ServiceUnavailable", {
       message: "A cluster of the bucket does not have it",
     });

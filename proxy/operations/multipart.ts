@@ -19,6 +19,7 @@ import {
 import type { BucketName, ObjectKey } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { readShortBody } from "./gate.ts";
+import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
 import { documentAnswer, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
 
@@ -29,8 +30,8 @@ export async function createUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const cluster = request.target ?? firstCandidate(request);
-  const ended = await request.commit();
-  try {
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
     const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
     if (response.status !== 200) return passOn(response, cluster);
     const reading = readInitiateResult(await readDocument(response));
@@ -39,9 +40,7 @@ export async function createUpload(
     const uploadId = uploadHandle({ cluster, uploadId: reading.uploadId }, binding);
     ports.resettler.noteNonEmpty(request.tenant, bucket);
     return kept(documentAnswer(initiateDocument({ bucket, key, uploadId }), cluster), response);
-  } finally {
-    ended();
-  }
+  });
 }
 
 /** UploadPart: where the upload lives, through the gate. */
@@ -59,12 +58,10 @@ export async function abortUpload(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const { pin, query } = pinOf(request, ports);
-  const ended = await request.commit();
-  try {
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
     return passOn(await ask(pin, query, request, ports), pin.cluster);
-  } finally {
-    ended();
-  }
+  });
 }
 
 /** ListParts, with the client's own upload id in the answer. */
@@ -98,18 +95,19 @@ export async function completeUpload(
   const { bucket, key } = objectOf(request);
   const { pin, query } = pinOf(request, ports);
   assertConditionsHonoured(request, ports, pin);
-  if (request.body === null) throw new S3Error("MalformedXML");
-  const bytes = await readShortBody(request.body, maxCompleteBytes);
+  const { body } = request;
+  if (body === null) throw new S3Error("MalformedXML");
+  const bytes = await readShortBody(body, maxCompleteBytes);
   const wanted = readCompleteRequest(bytes);
   if (wanted.kind === "error") throw wanted.error;
-  const ended = await request.commit();
-  try {
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
     const response = await ports.upstream.send(
       pin.cluster,
       upstreamRequest(request, {
         query,
         body: { kind: "bytes", bytes },
-        payloadSha256: request.body.sha256,
+        payloadSha256: body.sha256,
       }),
       request.signal,
     );
@@ -128,9 +126,7 @@ export async function completeUpload(
       checksums: reading.checksums,
     });
     return kept(documentAnswer(document, pin.cluster), response);
-  } finally {
-    ended();
-  }
+  });
 }
 
 function assertConditionsHonoured(

@@ -8,6 +8,7 @@ import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { openGate } from "./gate.ts";
+import { mutate } from "./mutation.ts";
 import {
   assertAbsenceKnown,
   discard,
@@ -76,6 +77,14 @@ export async function putObject(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const cluster = request.target ?? firstCandidate(request);
+  const conditional = request.headers.some(
+    ([name]) => name === "if-match" || name === "if-none-match",
+  );
+  if (conditional && request.candidates.length > 1) {
+    throw new S3Error("NotImplemented", {
+      message: "Conditional writes are not implemented for a bucket that is on several clusters",
+    });
+  }
   const answer = await upload(request, ports, { cluster, query: request.query });
   if (answer.status < 300 && request.bucket !== null) {
     const source = request.record?.value.route.source ?? "settled";
@@ -95,35 +104,30 @@ export async function upload(
   const source = request.body;
   if (source === null) throw new S3Error("MissingContentLength");
   const facts = ports.facts(cluster);
-  const mutation = { end: noMutation };
-  const gate = await openGate(source, {
-    verifySha256: !facts.verifiesPayloadHash,
-    commit: async () => {
-      mutation.end = await request.commit();
-    },
+  return await mutate(request, ports, async (mutation) => {
+    const gate = await openGate(source, {
+      verifySha256: !facts.verifiesPayloadHash,
+      commit: () => mutation.commit(),
+    });
+    try {
+      const response = await ports.upstream.send(
+        cluster,
+        upstreamRequest(request, {
+          query,
+          headers: conditionalFields(request.headers, facts.conditionalEtagQuotes),
+          body: gate.body,
+          payloadSha256: source.sha256,
+        }),
+        request.signal,
+      );
+      return passOn(response, cluster);
+    } catch (caught) {
+      throw gate.fault() ?? caught;
+    }
   });
-  try {
-    const response = await ports.upstream.send(
-      cluster,
-      upstreamRequest(request, {
-        query,
-        headers: conditionalFields(request.headers, facts.conditionalEtagQuotes),
-        body: gate.body,
-        payloadSha256: source.sha256,
-      }),
-      request.signal,
-    );
-    return passOn(response, cluster);
-  } catch (caught) {
-    throw gate.fault() ?? caught;
-  } finally {
-    mutation.end();
-  }
 }
 
-function noMutation(): void {}
-
-/** DeleteObject. */
+/** DeleteObject: the last candidate first, the visible copy last, so that none is uncovered (rule 16). */
 export async function deleteObject(
   request: OperationRequest,
   ports: OperationPorts,
@@ -131,30 +135,22 @@ export async function deleteObject(
   const conditional = request.headers.some(
     ([name]) => name === "if-match" || name.startsWith("x-amz-if-match-"),
   );
-  const ended = await request.commit();
-  try {
-    let answer: OperationAnswer | null = null;
-    // The last in order first, the visible copy last (rule 16): a partial failure never uncovers one.
-    for (const cluster of [...request.candidates].reverse()) {
-      if (conditional && !ports.facts(cluster).honoursConditionalDelete) {
-        throw new S3Error("NotImplemented", {
-          message:
-            "Conditional DELETE is not implemented for this cluster profile: it would be ignored",
-        });
-      }
-      if (answer !== null && answer.body !== null && !(answer.body instanceof Uint8Array)) {
-        answer.body.cancel();
-      }
-      const response = await ask(cluster, request, ports);
-      answer = passOn(response, cluster);
-      if (response.status >= 300 && response.status !== 404) break;
-    }
-    return (
-      answer ?? passOn(await ask(firstCandidate(request), request, ports), firstCandidate(request))
-    );
-  } finally {
-    ended();
+  if (conditional && !request.candidates.every((id) => ports.facts(id).honoursConditionalDelete)) {
+    throw new S3Error("NotImplemented", {
+      message:
+        "Conditional DELETE is not implemented for this cluster profile: it would be ignored",
+    });
   }
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
+    const front = firstCandidate(request);
+    for (const cluster of request.candidates.slice(1).reverse()) {
+      const response = await ask(cluster, request, ports);
+      if (response.status >= 300 && response.status !== 404) return passOn(response, cluster);
+      await discard(response);
+    }
+    return passOn(await ask(front, request, ports), front);
+  });
 }
 
 /** RGW compares If-Match on writes as raw text with the unquoted ETag (s3-protocol.md, house decisions). */

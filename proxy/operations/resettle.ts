@@ -13,7 +13,7 @@ import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationPorts, Resettlement, ResettleResult, Resettling } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
-import { contentOver } from "./emptiness.ts";
+import { holdsAnything } from "./emptiness.ts";
 
 /** Members acknowledge within a watch's delay, unless a write past its commit point is under way. */
 const acknowledgeWithinMs = 3_000;
@@ -80,7 +80,10 @@ export class Resettler implements Resettling {
   ): Promise<ResettleResult> {
     const id = `${entry.value.tenant}/${entry.value.name}`;
     const running = this.#flights.get(id);
-    if (running !== undefined) return await running;
+    if (running !== undefined) {
+      // Writes want whatever policy wants, as the running attempt does; an operator wants their own.
+      return to.audit === null ? await running : { kind: "contended" };
+    }
     const flight = this.#attempt(entry, to, ports).finally(() => this.#flights.delete(id));
     this.#flights.set(id, flight);
     return await flight;
@@ -112,59 +115,53 @@ export class Resettler implements Resettling {
     // Never a client's signal: an attempt must end in a settled record whoever leaves.
     const { signal } = new AbortController();
     const old = clustersOf(record);
+    const joining = [...to.route.weights.keys()].filter((cluster) => !old.includes(cluster));
     let announced = entry.modRevision;
     if (record.phase === "settled") {
-      const before = await contentOver(places(record, old), ports, signal);
-      if ([...before.values()].includes("holds")) {
+      if (await holdsAnything(places(record, old), ports, signal)) {
         this.noteNonEmpty(record.tenant, record.name);
         return { kind: "busy" };
       }
       const announcement = await write({ ...record, phase: "rerouting" }, announced, ports);
-      if (announcement === null) return { kind: "busy" };
+      if (announcement === null) return { kind: "contended" };
       announced = announcement;
     }
-    const attempt = { record, announced, old, to, ports, signal };
+    const attempt = { record, announced, old, joining, to, ports, signal };
+    let result: ResettleResult = { kind: "unavailable" };
     try {
-      const result = await this.#swap(attempt);
-      if (result.kind !== "settled") await revert(attempt);
+      result = await this.#swap(attempt);
       return result;
-    } catch (caught) {
-      await revert(attempt);
-      throw caught;
+    } finally {
+      if (result.kind !== "settled") await revert(attempt);
     }
   }
 
+  /** Nothing is taken away before the new route is committed: a loser of the race destroys nothing. */
   async #swap(attempt: Attempt): Promise<ResettleResult> {
-    const { record, announced, old, to, ports, signal } = attempt;
+    const { record, announced, old, joining, to, ports, signal } = attempt;
     if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
-    const next = [...to.route.weights.keys()];
-    const joining = next.filter((cluster) => !old.includes(cluster));
     await Promise.all(places(record, joining).map((place) => createOn(place, ports, signal)));
-    const contents = await contentOver(places(record, [...old, ...joining]), ports, signal);
-    if ([...contents.values()].includes("holds")) {
+    if (await holdsAnything(places(record, [...old, ...joining]), ports, signal)) {
       this.noteNonEmpty(record.tenant, record.name);
       return { kind: "busy" };
     }
-    const left = await leave(
-      places(
-        record,
-        old.filter((cluster) => !next.includes(cluster)),
-      ),
-      attempt,
-    );
-    if (left === "not_empty") return { kind: "busy" };
+    // A member that registered meanwhile may have written under the old route.
+    if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
     const settled: BucketRecord = {
       ...record,
       route: to.route,
       placement: to.placement,
       phase: "settled",
-      extra: left,
+      extra: old.filter((cluster) => !to.route.weights.has(cluster)),
       order: [],
       conflict: false,
     };
     const revision = await write(settled, announced, ports, to.audit);
-    if (revision === null) return { kind: "unavailable" };
-    return { kind: "settled", record: { value: settled, modRevision: revision } };
+    if (revision === null) return { kind: "contended" };
+    return {
+      kind: "settled",
+      record: await leave({ value: settled, modRevision: revision }, attempt),
+    };
   }
 
   async #acknowledged(
@@ -210,36 +207,47 @@ interface Attempt {
   readonly record: BucketRecord;
   readonly announced: Revision;
   readonly old: readonly ClusterId[];
+  readonly joining: readonly ClusterId[];
   readonly to: Resettlement;
   readonly ports: OperationPorts;
   readonly signal: AbortSignal;
 }
 
 /**
- * Removes the empty bucket from the clusters that leave, lest discovery find it there after it was
- * deleted elsewhere. A cluster that does not answer stays in the record as `extra`.
+ * Removes the empty bucket from the clusters that left, lest discovery find it there after it was
+ * deleted elsewhere. Where that fails the cluster stays in the record as `extra`.
  */
 async function leave(
-  leaving: readonly BucketPlace[],
-  attempt: Attempt,
-): Promise<readonly ClusterId[] | "not_empty"> {
-  const { ports, signal } = attempt;
-  const results = await Promise.allSettled(leaving.map((place) => deleteOn(place, ports, signal)));
-  const refused = results.some(
-    (result) => result.status === "fulfilled" && result.value === "not_empty",
-  );
-  if (refused) {
-    await Promise.all(leaving.map((place) => createOn(place, ports, signal)));
-    return "not_empty";
-  }
-  return leaving.flatMap((place, index) =>
-    results[index]?.status === "fulfilled" ? [] : [place.cluster],
-  );
+  entry: Versioned<BucketRecord>,
+  { ports, signal }: Attempt,
+): Promise<Versioned<BucketRecord>> {
+  const { value: record } = entry;
+  if (record.extra.length === 0) return entry;
+  const extra = await remaining(places(record, record.extra), ports, signal);
+  if (extra.length === record.extra.length) return entry;
+  const revision = await write({ ...record, extra }, entry.modRevision, ports);
+  // Somebody else has written the record since: theirs still names the clusters.
+  return revision === null ? entry : { value: { ...record, extra }, modRevision: revision };
 }
 
-async function revert(attempt: Attempt): Promise<void> {
+/** Deletes the empty bucket there; gives the clusters where it still is, or may be. */
+async function remaining(
+  leaving: readonly BucketPlace[],
+  ports: OperationPorts,
+  signal: AbortSignal,
+): Promise<readonly ClusterId[]> {
+  const results = await Promise.allSettled(leaving.map((place) => deleteOn(place, ports, signal)));
+  return leaving.flatMap(({ cluster }, index) => {
+    const result = results[index];
+    return result?.status === "fulfilled" && result.value === "gone" ? [] : [cluster];
+  });
+}
+
+/** Back to the old route; a joining cluster that keeps its empty bucket stays named. */
+async function revert({ record, announced, joining, ports, signal }: Attempt): Promise<void> {
+  const kept = await remaining(places(record, joining), ports, signal);
   // A conflict means that somebody else settled it: theirs stands.
-  await write({ ...attempt.record, phase: "settled" }, attempt.announced, attempt.ports);
+  await write({ ...record, phase: "settled", extra: [...record.extra, ...kept] }, announced, ports);
 }
 
 async function write(

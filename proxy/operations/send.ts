@@ -73,8 +73,15 @@ export function ownRequest(
   };
 }
 
-/** Passes an upstream's answer on. */
+/**
+ * Passes an upstream's answer on.
+ * @throws S3Error ServiceUnavailable for a redirect: it is meant for us, and names the upstream.
+ */
 export function passOn(response: UpstreamResponse, cluster: ClusterId): OperationAnswer {
+  if (response.status >= 300 && response.status < 400 && response.status !== 304) {
+    response.body.cancel();
+    throw new S3Error("ServiceUnavailable", { message: "A cluster answers with a redirect" });
+  }
   return { status: response.status, headers: response.headers, body: response.body, cluster };
 }
 

@@ -78,8 +78,11 @@ export class AuthorizationCache {
   }
 }
 
-/** Clients with a few sets of signed headers each; a prefix has some hundred bytes. */
-const maxCachedPrefixes = 4096;
+/** Clients with a few sets of signed headers each. Nothing is verified yet: 4 MiB at the most. */
+const maxCachedPrefixes = 1024;
+const maxCachedPrefixLength = 1024;
+/** More than any client signs; each costs a search of the header. */
+const maxSignedHeaders = 128;
 
 type ScopeFields = Pick<SignatureFields, "accessKeyId" | "date" | "region" | "signedHeaders">;
 
@@ -135,28 +138,21 @@ function readHeader(
   value: string,
   cache: AuthorizationCache,
 ): HeaderAuthorization | Refusal {
-  const sent = fieldValue(head.headers, "x-amz-date");
-  const signedAtMs =
-    sent === null
-      ? parseHttpDate(fieldValue(head.headers, "date") ?? "")
-      : cache.amzDateMs(sent.trim());
-  const amzDate = sent?.trim() ?? formatAmzDate(signedAtMs ?? 0);
+  const date = requestDate(head, cache);
   const sessionToken = fieldValue(head.headers, "x-amz-security-token");
   // SDKs write the signature last; all before it repeats, and was found right once.
   const end = signatureLast.test(value) ? value.length - signatureLength : -1;
   const known = end === -1 ? undefined : cache.scopeFields(value.slice(0, end));
-  if (known !== undefined && signedAtMs !== null && amzDate.startsWith(known.date)) {
-    const { accessKeyId, date, region, signedHeaders } = known;
-    const signature = value.slice(end);
+  if (known !== undefined && date !== null && date.amzDate.startsWith(known.date)) {
     return {
       kind: "header",
-      accessKeyId,
-      date,
-      region,
-      amzDate,
-      signedAtMs,
-      signedHeaders,
-      signature,
+      accessKeyId: known.accessKeyId,
+      date: known.date,
+      region: known.region,
+      amzDate: date.amzDate,
+      signedAtMs: date.signedAtMs,
+      signedHeaders: known.signedHeaders,
+      signature: value.slice(end),
       sessionToken,
     };
   }
@@ -166,13 +162,26 @@ function readHeader(
       "The authorization header needs Credential, SignedHeaders and Signature, each once";
     return refusal(headerCode, message);
   }
-  if (signedAtMs === null) {
+  if (date === null) {
     return refusal("AccessDenied", "The request needs a valid x-amz-date or Date header");
   }
-  const fields = signatureFields({ ...parts, amzDate, signedAtMs }, sessionToken);
+  const fields = signatureFields({ ...parts, ...date }, sessionToken);
   if (typeof fields === "string") return refusal(headerCode, fields);
-  if (end !== -1) cache.keep(value.slice(0, end), fields);
+  if (end !== -1 && end <= maxCachedPrefixLength) cache.keep(value.slice(0, end), fields);
   return { ...fields, kind: "header" };
+}
+
+/** When the request says it was signed: x-amz-date, else Date. */
+function requestDate(
+  head: RequestHead,
+  cache: AuthorizationCache,
+): Pick<SignatureFields, "amzDate" | "signedAtMs"> | null {
+  const sent = fieldValue(head.headers, "x-amz-date")?.trim();
+  const signedAtMs =
+    sent === undefined
+      ? parseHttpDate(fieldValue(head.headers, "date") ?? "")
+      : cache.amzDateMs(sent);
+  return signedAtMs === null ? null : { amzDate: sent ?? formatAmzDate(signedAtMs), signedAtMs };
 }
 
 const signatureLength = 64;
@@ -248,8 +257,9 @@ function signatureFields(
   if (scope.date !== raw.amzDate.slice(0, 8)) {
     return "The date in the credential is not the date of the request";
   }
-  const signedHeaders = raw.signedHeaders.split(";");
+  const signedHeaders = raw.signedHeaders.split(";", maxSignedHeaders + 1);
   if (
+    signedHeaders.length > maxSignedHeaders ||
     !signedHeaderNames.test(raw.signedHeaders) ||
     new Set(signedHeaders).size !== signedHeaders.length
   ) {
