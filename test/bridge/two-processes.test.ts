@@ -6,6 +6,7 @@ import {
   CreateBucketCommand,
   GetObjectCommand,
   PutObjectCommand,
+  S3,
   type S3Client,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
@@ -134,6 +135,27 @@ t.test("a process that died holds moves up until it is forgotten", { skip }, asy
   await one.s3.send(new CreateBucketCommand({ Bucket: "free" }));
   await put(one.s3, "free", 4);
   t.strictSame(held(one, "free"), [4, 0]);
+});
+
+t.test("a bucket that both processes find at once is there for both", { skip }, async (t) => {
+  const { one, two } = await openPair(t);
+  const direct = new S3({
+    endpoint: one.clusters["b"]?.url ?? "",
+    region: "us-east-1",
+    forcePathStyle: true,
+    credentials: { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" },
+    requestChecksumCalculation: "WHEN_REQUIRED",
+  });
+  t.teardown(() => direct.destroy());
+  for (let n = 0; n < 5; n += 1) {
+    const Bucket = `found-${n}`;
+    await direct.createBucket({ Bucket });
+    await direct.putObject({ Bucket, Key: "k", Body: "x" });
+    const asked = [one, two, one, two].map(({ s3 }) =>
+      s3.send(new GetObjectCommand({ Bucket, Key: "k" })),
+    );
+    for (const got of await Promise.all(asked)) t.equal(got.$metadata.httpStatusCode, 200);
+  }
 });
 
 function keyOf(outcomes: readonly PromiseSettledResult<unknown>[]): string {

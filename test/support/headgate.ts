@@ -15,6 +15,7 @@ import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
 
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
 export const readerKeys = { accessKeyId: "test-reader", secretAccessKey: "test-reader-secret" };
+export const otherKeys = { accessKeyId: "test-other", secretAccessKey: "test-other-secret" };
 const clusterKeys = { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" };
 
 export interface TestHeadgate {
@@ -43,6 +44,8 @@ export interface TestHeadgateOptions {
   readonly settings?: string;
   /** Settings of `listen`, as one line of YAML flow: `body_idle_timeout: 50ms`. */
   readonly listen?: string;
+  /** Clusters that are somebody else's servers. */
+  readonly endpoints?: Readonly<Record<string, string>>;
   readonly states?: Readonly<Record<string, string>>;
   /** Start over clusters that run already. */
   readonly servers?: Readonly<Record<string, DemoServer>>;
@@ -52,6 +55,9 @@ const credentials = `
 users:
   - uid: client
     keys: [{access_key: ${clientKeys.accessKeyId}, secret_key: ${clientKeys.secretAccessKey}}]
+    grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
+  - uid: other
+    keys: [{access_key: ${otherKeys.accessKeyId}, secret_key: ${otherKeys.secretAccessKey}}]
     grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
   - uid: reader
     keys: [{access_key: ${readerKeys.accessKeyId}, secret_key: ${readerKeys.secretAccessKey}}]
@@ -148,7 +154,7 @@ function testConfig(
   const clusters = Object.entries(weights).map(
     ([id, weight]) => `
   - id: ${id}
-    endpoints: ["${servers[id]?.url}"]
+    endpoints: ["${options.endpoints?.[id] ?? servers[id]?.url}"]
     weight: ${weight}
     state: ${options.states?.[id] ?? "live"}
     credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}`,

@@ -303,3 +303,14 @@ t.test("what is remembered of a header changes no result", async (t) => {
     t.match(again(header.replace(signature, "short")), { kind: "error" });
   }
 });
+
+t.test("more signed headers than a client needs are refused, and not remembered", async (t) => {
+  const names = Array.from({ length: 129 }, (_, n) => `x-${n}`).join(";");
+  t.equal(code(read(header.replace("host;x-amz-date", names))), "AuthorizationHeaderMalformed");
+  const cache = new AuthorizationCache();
+  const long = Array.from({ length: 128 }, (_, n) => `x-header-${n}`).join(";");
+  const text = header.replace("host;x-amz-date", long);
+  const head = headOf({ target: "/b/k", headers: [["authorization", text], dated] });
+  t.equal(readAuthorization(head, cache).kind, "header");
+  t.equal(cache.scopeFields(text.slice(0, -64)), undefined, "a long prefix is not kept");
+});

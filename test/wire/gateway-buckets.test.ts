@@ -14,7 +14,7 @@ import {
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import type { DemoServer } from "../../proxy/demo/server.ts";
-import { readerKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
+import { otherKeys, readerKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
 
 const unavailable = { name: "ServiceUnavailable", $metadata: { httpStatusCode: 503 } };
 
@@ -197,4 +197,30 @@ t.test("a location must be the region of a cluster", async (t) => {
   await t.rejects(s3.send(create("located", "mars-1")), { name: "InvalidLocationConstraint" });
   for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
   await s3.send(create("located", "us-east-1"));
+});
+
+t.test("a deletion that fails leaves a bucket that can be written", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket: "kept" }));
+  clusters["c"]?.setFault(({ method }) => (method === "DELETE" ? { status: 500 } : null));
+  await t.rejects(s3.send(new DeleteBucketCommand({ Bucket: "kept" })), unavailable);
+  clusters["c"]?.setFault(null);
+  for (let n = 0; n < 6; n += 1) {
+    await s3.send(new PutObjectCommand({ Bucket: "kept", Key: `k-${n}`, Body: "x" }));
+  }
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), ["kept"]);
+});
+
+t.test("somebody else's bucket is not theirs to create, in any phase", async (t) => {
+  const { s3, client, clusters } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket: "shown-mine" }));
+  clusters["b"]?.setFault(({ method }) => (method === "PUT" ? { status: 503 } : null));
+  await t.rejects(s3.send(new CreateBucketCommand({ Bucket: "shown-half" })), unavailable);
+  clusters["b"]?.setFault(null);
+  const other = client({ credentials: otherKeys });
+  for (const Bucket of ["shown-mine", "shown-half"]) {
+    await t.rejects(other.send(new CreateBucketCommand({ Bucket })), {
+      name: "BucketAlreadyExists",
+    });
+  }
 });

@@ -206,3 +206,39 @@ t.test("a multipart upload completes where it began, through a drain", async (t)
   });
   await t.rejects(s3.send(new CreateMultipartUploadCommand(at)), drainRefused);
 });
+
+t.test("a dead cluster stops no write to another, whatever policy would want now", async (t) => {
+  const headgate = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
+  const { s3, admin, clusters } = headgate;
+  await s3.send(new CreateBucketCommand({ Bucket: "lonely" }));
+  await put(s3, "lonely", 30);
+  const onA = clusters["a"]?.objects("lonely").map(({ key }) => String(key)) ?? [];
+  t.ok(onA.length > 0);
+  // Another process would not remember that the bucket holds something.
+  const fresh = await startTestHeadgate(t, { clusters: { a: 3, b: 1 }, servers: clusters });
+  clusters["b"]?.setFault(() => "reset");
+  await admin("PUT", "/clusters/a/weight", { weight: 3 });
+  for (const Key of onA) await s3.send(new PutObjectCommand({ Bucket: "lonely", Key, Body: "y" }));
+  t.equal(fresh.clusters, clusters);
+});
+
+t.test(
+  "an operator's placement is stored or refused, never taken for another's change",
+  async (t) => {
+    const headgate = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
+    const { s3, admin, clusters } = headgate;
+    await s3.send(new CreateBucketCommand({ Bucket: "contended" }));
+    await admin("PUT", "/clusters/a/weight", { weight: 0 });
+    const writing = put(s3, "contended", 1);
+    const placing = admin("PUT", "/buckets/contended/placement", {
+      placement: { a: 1 },
+      mode: "strict",
+    });
+    const [, { status }] = await Promise.all([writing.catch(() => {}), placing]);
+    const stored = await admin("GET", "/buckets/contended/placement");
+    if (status === 204)
+      t.match(stored, { status: 200, body: { placement: { a: 1 }, mode: "strict" } });
+    else t.match(stored, { status: 404 }, `refused with ${status}`);
+    t.ok(clusters["a"] !== undefined);
+  },
+);
