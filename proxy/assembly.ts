@@ -232,8 +232,15 @@ async function seed(config: Config, state: OpenState, options: StartOptions): Pr
     for (const [storageClass, cluster] of config.classes) {
       if (state.snapshots.current().classes.has(storageClass)) continue;
       const change = { kind: "class", storageClass, expected: 0n, cluster } as const;
+      const audit = {
+        action: "system:SeedClass",
+        resource: storageClass,
+        actor: { kind: "system", name: "configuration", remoteAddress: null },
+        requestId: "",
+        detail: `pinned to ${cluster}`,
+      } as const;
       // A conflict means that another member was first.
-      await state.registry.commit([change], null);
+      await state.registry.commit([change], audit);
     }
   };
   if (state.snapshots.current().origin === "live") return await run();

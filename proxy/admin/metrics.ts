@@ -148,7 +148,10 @@ export class Metrics implements Meter {
     this.#routedBytes.cell(cluster, rule).value += bytes;
   }
 
-  writeRefused(cluster: ClusterId | null, reason: "drain_refused" | "no_candidate"): void {
+  writeRefused(
+    cluster: ClusterId | null,
+    reason: "drain_refused" | "policy_refused" | "no_candidate",
+  ): void {
     this.#refused.cell(cluster ?? "", reason).value += 1;
   }
 

@@ -9,6 +9,7 @@ import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import type { AccessKeyId } from "../s3/names.ts";
 import { noTenant } from "../s3/names.ts";
+import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningKeys } from "../s3/sigv4.ts";
 import { type TimeLimits, verifySignature } from "../s3/verify.ts";
@@ -64,6 +65,13 @@ export function authenticate(
   }
   if (authorization.kind === "anonymous") {
     return { kind: "caller", principal: nobody, authorization, query: head.query };
+  }
+  if (authorization.kind === "header" && contentSha256(head, "header") === null) {
+    // Said before the signature is tried: it is the commonest omission of hand-made requests.
+    const error = new S3Error("MissingSecurityHeader", {
+      message: 'Header "x-amz-content-sha256" is missing',
+    });
+    return { kind: "failed", error, reason: "malformed" };
   }
   const credential = settings.credentials.find(authorization.accessKeyId);
   const verified = verifySignature({

@@ -5,6 +5,7 @@
 import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
 import { candidatesOf, clustersOf } from "../placement/candidates.ts";
+import type { AuditLine } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { sameOwners } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
@@ -155,7 +156,14 @@ async function resettleIfEmpty(
   const wanted = mapOf(at.view, record.value);
   if (wanted.kind !== "route") return null;
   if (!resumed && sameOwners(wanted.route, record.value.route)) return null;
-  const change = { route: wanted.route, placement, audit: null };
+  const audit: AuditLine = {
+    action: "system:SettleBucket",
+    resource: `${tenant}/${name}`,
+    actor: { kind: "system", name: "placement", remoteAddress: null },
+    requestId: facts.requestId,
+    detail: `empty, follows policy: ${wanted.route.source}`,
+  };
+  const change = { route: wanted.route, placement, audit };
   const result = await resettle(record, change, at.parts.ports);
   if (result === null || result.kind !== "settled") return null;
   await at.parts.views.reached(result.record.modRevision);
@@ -251,7 +259,8 @@ function assertRoute(decision: Decision, record: BucketRecord | null, parts: Pla
     throw new S3Error("ServiceUnavailable");
   }
   if (route.kind === "refuse") {
-    parts.ports.meter.writeRefused(decision.owner, "drain_refused");
+    const drains = route.refusal.code === "DrainRefused";
+    parts.ports.meter.writeRefused(decision.owner, drains ? "drain_refused" : "policy_refused");
     throw refusalError(route.refusal, record);
   }
 }

@@ -26,7 +26,7 @@ import type { S3Operation } from "../s3/operation.ts";
 export interface Resettlement {
   readonly route: Route;
   readonly placement: BucketPlacement | null;
-  readonly audit: AuditLine | null;
+  readonly audit: AuditLine;
 }
 
 export type ResettleResult =

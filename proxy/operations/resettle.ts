@@ -82,7 +82,7 @@ export class Resettler implements Resettling {
     const running = this.#flights.get(id);
     if (running !== undefined) {
       // Writes want whatever policy wants, as the running attempt does; an operator wants their own.
-      return to.audit === null ? await running : { kind: "contended" };
+      return to.audit.actor.kind === "admin" ? { kind: "contended" } : await running;
     }
     const flight = this.#attempt(entry, to, ports).finally(() => this.#flights.delete(id));
     this.#flights.set(id, flight);

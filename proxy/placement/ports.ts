@@ -379,7 +379,10 @@ export interface Meter {
   policyEvaluated(entrypoint: Entrypoint, durationSeconds: number): void;
   policyMemo(outcome: "hit" | "miss"): void;
   writeRouted(cluster: ClusterId, source: string, bytes: number): void;
-  writeRefused(cluster: ClusterId | null, reason: "drain_refused" | "no_candidate"): void;
+  writeRefused(
+    cluster: ClusterId | null,
+    reason: "drain_refused" | "policy_refused" | "no_candidate",
+  ): void;
   upstreamEnded(sample: {
     readonly cluster: ClusterId;
     readonly operation: S3Operation;

@@ -16,14 +16,6 @@ export interface ProfileFacts {
   readonly honoursConditionalDelete: boolean;
   /** Whether conditions on CompleteMultipartUpload are obeyed; ignored by RGW. Cautious: false. */
   readonly honoursConditionalComplete: boolean;
-  /** How CompleteMultipartUpload answers the ETag. */
-  readonly completeEtag: "empty" | "unquoted" | "quoted";
-  /** The code that ListParts of an unknown upload answers; clients must see NoSuchUpload. */
-  readonly listPartsUnknownUpload: "NoSuchKey" | "NoSuchUpload";
-  /** Whether a 304 carries the ETag. Cautious: false. */
-  readonly notModifiedHasEtag: boolean;
-  /** Whether list answers percent-encode NextMarker under encoding-type=url. Cautious: false. */
-  readonly encodesNextMarker: boolean;
 }
 
 const rgwPacific: ProfileFacts = Object.freeze({
@@ -32,16 +24,10 @@ const rgwPacific: ProfileFacts = Object.freeze({
   conditionalEtagQuotes: "strip",
   honoursConditionalDelete: false,
   honoursConditionalComplete: false,
-  completeEtag: "empty",
-  listPartsUnknownUpload: "NoSuchKey",
-  notModifiedHasEtag: false,
-  encodesNextMarker: false,
 });
 
 const rgwReef: ProfileFacts = Object.freeze({
   ...rgwPacific,
-  completeEtag: "unquoted",
-  notModifiedHasEtag: true,
 });
 
 const aws: ProfileFacts = Object.freeze({
@@ -50,10 +36,6 @@ const aws: ProfileFacts = Object.freeze({
   conditionalEtagQuotes: "keep",
   honoursConditionalDelete: true,
   honoursConditionalComplete: true,
-  completeEtag: "quoted",
-  listPartsUnknownUpload: "NoSuchUpload",
-  notModifiedHasEtag: true,
-  encodesNextMarker: true,
 });
 
 const s3Generic: ProfileFacts = Object.freeze({
@@ -61,8 +43,6 @@ const s3Generic: ProfileFacts = Object.freeze({
   verifiesPayloadHash: false,
   honoursConditionalDelete: false,
   honoursConditionalComplete: false,
-  notModifiedHasEtag: false,
-  encodesNextMarker: false,
 });
 
 /** Every profile that a cluster's configuration may name. */
