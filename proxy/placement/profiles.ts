@@ -1,6 +1,6 @@
 // What each kind of upstream is known to do on the wire, where it matters to what we send or answer.
 // Only facts seen on running servers stand here; an unknown server gets the cautious row.
-// Seen on Ceph RGW 16.2.15 and 18.2.7; versions between take the values of the older neighbour.
+// Seen on Ceph RGW 16.2.15 and 18.2.7, which agree in all that stands here.
 
 /** One row of facts. "Cautious" is the value that is right whatever the server does. */
 export interface ProfileFacts {
@@ -18,16 +18,12 @@ export interface ProfileFacts {
   readonly honoursConditionalComplete: boolean;
 }
 
-const rgwPacific: ProfileFacts = Object.freeze({
+const rgw: ProfileFacts = Object.freeze({
   backend: "rgw",
   verifiesPayloadHash: true,
   conditionalEtagQuotes: "strip",
   honoursConditionalDelete: false,
   honoursConditionalComplete: false,
-});
-
-const rgwReef: ProfileFacts = Object.freeze({
-  ...rgwPacific,
 });
 
 const aws: ProfileFacts = Object.freeze({
@@ -48,11 +44,11 @@ const s3Generic: ProfileFacts = Object.freeze({
 /** Every profile that a cluster's configuration may name. */
 export const profiles = Object.freeze({
   aws,
-  "rgw-pacific": rgwPacific,
-  "rgw-quincy": rgwPacific,
-  "rgw-reef-early": rgwReef,
-  "rgw-reef": rgwReef,
-  "rgw-squid": rgwReef,
+  "rgw-pacific": rgw,
+  "rgw-quincy": rgw,
+  "rgw-reef-early": rgw,
+  "rgw-reef": rgw,
+  "rgw-squid": rgw,
   "s3-generic": s3Generic,
 }) satisfies Record<string, ProfileFacts>;
 

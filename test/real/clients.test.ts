@@ -93,6 +93,8 @@ withLab(t, ["aws", "python3"], async (lab, test) => {
   const first = await lab.headgate({ ...installation, name: "first" });
   const second = await lab.headgate({ ...installation, name: "second" });
   const idle = await lab.headgate({ clusters, prefix: "/headgate-idle/", name: "idle" });
+  await createBucket(lab.client(idle), "untouched");
+  await put(lab.client(idle), "untouched", "kept", "kept");
   const idleSince = performance.now();
   const idleRanges = await idle.metric("headgate_state_requests_total", { kind: "range" });
 
@@ -192,12 +194,13 @@ withLab(t, ["aws", "python3"], async (lab, test) => {
 
   test("aws-cli puts, lists, gets and deletes odd keys and every size", async (t) => {
     await aws(first, ["s3api", "create-bucket", "--bucket", "cli"]);
-    const all = writeItems(lab.dir, oddKeys);
-    // One process a call: every key with one size, every size with one key.
-    const items = all.filter(
-      ({ key, bytes }) => bytes.length === 65_536 || key.startsWith(oddKeys[0]),
+    // One process a call: every small size under every key, the large one under two.
+    const items = writeItems(lab.dir, oddKeys).filter(
+      ({ key, bytes }) =>
+        bytes.length < 2 ** 20 || key.startsWith(oddKeys[0]) || key.startsWith(oddKeys[3]),
     );
-    await inParallel(items, 2, ({ key, file }) => {
+    t.equal(items.length, 3 * oddKeys.length + 2);
+    await inParallel(items, 3, ({ key, file }) => {
       const target = ["--bucket", "cli", "--key", key];
       return aws(first, ["s3api", "put-object", ...target, "--body", file]);
     });
@@ -209,13 +212,12 @@ withLab(t, ["aws", "python3"], async (lab, test) => {
       sorted(items),
     );
     await checkOnClusters(t, lab, "cli", items);
-    const copy = join(lab.dir, "copy.bin");
-    for (const { key, bytes } of items.slice(0, 3)) {
-      const target = ["--bucket", "cli", "--key", key];
-      await aws(second, ["s3api", "get-object", ...target, copy]);
-      t.equal(sha256(readFileSync(copy)), sha256(bytes), key);
-    }
-    await inParallel(items, 2, ({ key }) =>
+    await inParallel([...items.entries()], 3, async ([index, { key, bytes }]) => {
+      const copy = join(lab.dir, `copy-${index}.bin`);
+      await aws(second, ["s3api", "get-object", "--bucket", "cli", "--key", key, copy]);
+      t.equal(sha256(readFileSync(copy)), sha256(bytes), JSON.stringify(key));
+    });
+    await inParallel(items, 3, ({ key }) =>
       aws(second, ["s3api", "delete-object", "--bucket", "cli", "--key", key]),
     );
     await checkGone(t, lab, "cli");
@@ -250,5 +252,9 @@ withLab(t, ["aws", "python3"], async (lab, test) => {
     const now = await idle.metric("headgate_state_requests_total", { kind: "range" });
     t.equal(now, idleRanges);
     t.ok(idleRanges > 0, "and the snapshot at its start was counted");
+    const bytes = Buffer.from("kept");
+    await checkOnClusters(t, lab, "untouched", [{ key: "kept", bytes, file: "" }]);
+    const served = await read(lab.client(idle), "untouched", "kept");
+    t.equal(Buffer.from(served ?? []).toString(), "kept", "and the map it kept still serves");
   });
 });

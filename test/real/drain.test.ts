@@ -101,5 +101,9 @@ withLab(t, [], async (lab, test) => {
     t.match(answer, { status: 409, body: { code: "InvalidTransition", current_state: "live" } });
     const unknown = await first.admin("POST", "/clusters/none/drain", { mode: "readonly" });
     t.match(unknown, { status: 400, body: { code: "UnknownCluster" } });
+    t.equal(Buffer.from((await read(a, "pinned", "kept")) ?? []).toString(), "kept");
+    t.equal((await answerOf(put(client, "pinned", "still-live", "x"))).status, 200);
+    t.strictSame(await keysOf(a, "pinned"), ["kept", "new", "still-live"], "a is as it was");
+    t.strictSame(await keysOf(b, "pinned"), []);
   });
 });

@@ -7,7 +7,7 @@ import t, { type Test } from "tap";
 import type { Headgate } from "./support/headgate.ts";
 import { withLab } from "./support/lab.ts";
 import { until } from "./support/processes.ts";
-import { answerOf, put, read } from "./support/s3.ts";
+import { answerOf, keysOf, put, read } from "./support/s3.ts";
 
 async function setWeight(on: Headgate, weight: number): Promise<void> {
   await on.change("PUT", "/clusters/b/weight", { weight });
@@ -29,10 +29,22 @@ withLab(t, [], async (lab, test) => {
   const client = lab.client(second);
   const ranges = () => second.metric("headgate_state_requests_total", { kind: "range" });
 
-  /** Writes an object and reads it back. */
+  /** Keys that `servesObjects` was told were stored. */
+  const written: string[] = [];
+  const direct = [lab.direct("a"), lab.direct("b")] as const;
+
+  /** What the two RGW hold under a key, in no order; an absent copy is left out. */
+  async function copiesOf(key: string): Promise<readonly string[]> {
+    const found = await Promise.all(direct.map((rgw) => read(rgw, "data", key)));
+    return found.flatMap((copy) => (copy === null ? [] : [Buffer.from(copy).toString()]));
+  }
+
+  /** Writes an object, reads it back, and finds it on exactly one RGW. */
   async function servesObjects(t: Test, key: string): Promise<void> {
     t.match(await answerOf(put(client, "data", key, key)), { status: 200, code: null }, key);
     t.equal(Buffer.from((await read(client, "data", key)) ?? []).toString(), key);
+    t.strictSame(await copiesOf(key), [key], `${key} lies on one RGW`);
+    written.push(key);
   }
 
   test("a change is applied from its event, without a range call", async (t) => {
@@ -100,10 +112,14 @@ withLab(t, [], async (lab, test) => {
     t.equal(Buffer.from(back ?? []).toString(), "after-compaction");
     const absent = await answerOf(put(lab.client(again), "data", "unregistered", "x"));
     t.match(absent, { status: 503, code: "SlowDown" }, "but it is no member yet");
+    t.strictSame(await copiesOf("unregistered"), [], "nothing of it reached an RGW");
     await lab.etcd.up();
     await until("a write that is accepted", 30_000, async () => {
       const { status } = await answerOf(put(lab.client(again), "data", "registered", "x"));
       return status === 200 ? true : null;
     });
+    t.strictSame(await copiesOf("registered"), ["x"]);
+    const everything = await Promise.all(direct.map((rgw) => keysOf(rgw, "data")));
+    t.strictSame(everything.flat().toSorted(), [...written, "registered"].toSorted());
   });
 });

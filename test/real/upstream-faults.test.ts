@@ -10,6 +10,7 @@ import { withLab } from "./support/lab.ts";
 import { until } from "./support/processes.ts";
 import { answerOf, keysOf, put, read, sha256, testBytes } from "./support/s3.ts";
 import { signedPut } from "./support/signed-put.ts";
+import { openConnections } from "./support/sockets.ts";
 
 const largeBytes = 64 * 2 ** 20;
 
@@ -29,6 +30,23 @@ withLab(t, [], async (lab, test) => {
     return status === 200 && Buffer.from(back ?? []).toString() === "steady";
   }
 
+  const listenPort = Number(new URL(headgate.url).port);
+
+  function connectionsTo(cluster: "a" | "b"): number {
+    const port = Number(new URL(lab.rgw.url(cluster)).port);
+    return openConnections(headgate.pid).filter(({ remotePort }) => remotePort === port).length;
+  }
+
+  function connectionsOfClients(): number {
+    return openConnections(headgate.pid).filter(({ localPort }) => localPort === listenPort).length;
+  }
+
+  async function noSocketTo(cluster: "a" | "b"): Promise<void> {
+    await until(`no socket to ${cluster}`, 10_000, () =>
+      connectionsTo(cluster) === 0 ? true : null,
+    );
+  }
+
   async function nothingInFlight(): Promise<void> {
     await until("no request in flight", 10_000, async () =>
       (await headgate.metric("headgate_requests_in_flight")) === 0 ? true : null,
@@ -43,6 +61,7 @@ withLab(t, [], async (lab, test) => {
     const chunks = answer.Body.transformToWebStream().getReader();
     const head = await chunks.read();
     t.ok(head.value !== undefined && head.value.length > 0, "the first bytes arrive");
+    t.ok(connectionsTo("a") > 0, "a socket to it is seen while it serves");
     await lab.rgw.kill("a");
     await t.rejects(async () => {
       for (let read = await chunks.read(); !read.done; ) read = await chunks.read();
@@ -53,6 +72,7 @@ withLab(t, [], async (lab, test) => {
     }
     t.ok(await otherClusterServes());
     await nothingInFlight();
+    await noSocketTo("a");
     await lab.rgw.up();
     const back = await until("the cluster again", 20_000, () => read(client, onA, "large"));
     t.equal(sha256(back), sha256(bytes));
@@ -72,12 +92,14 @@ withLab(t, [], async (lab, test) => {
     });
     sent.write(bytes.subarray(0, 8 * 2 ** 20));
     await once(sent, "drain");
+    await until("a socket to it", 10_000, () => (connectionsTo("a") > 0 ? true : null));
     await lab.rgw.kill("a");
     sent.end(bytes.subarray(8 * 2 ** 20));
     const seen = await outcome;
     t.ok(seen === 503 || String(seen).startsWith("cut:"), `the client sees ${seen}`);
     t.ok(await otherClusterServes());
     await nothingInFlight();
+    await noSocketTo("a");
     await lab.rgw.up();
     await until("the cluster again", 20_000, () => read(client, onA, "large"));
     t.notOk((await keysOf(lab.direct("a"), onA)).includes("partly"));
@@ -90,11 +112,25 @@ withLab(t, [], async (lab, test) => {
     for (const key of keys) await put(client, "spread", key, key);
     await lab.rgw.kill("b");
     t.equal((await answerOf(keysOf503(client, "spread"))).status, 503);
+    await nothingInFlight();
+    await noSocketTo("b");
     await lab.rgw.up();
     await until("the whole list", 20_000, async () => {
       const listed = await keysOf(client, "spread");
       return listed.length === keys.length ? true : null;
     });
+  });
+
+  test("after the faults the listener holds no connection that its client closed", async (t) => {
+    const client = lab.client(headgate);
+    t.match(await answerOf(put(client, onA, "last", "last")), { status: 200 });
+    t.ok(connectionsOfClients() > 0, "an open connection of a client is seen");
+    lab.closeClients();
+    await until("no connection of a client", 10_000, () =>
+      connectionsOfClients() === 0 ? true : null,
+    );
+    t.equal(await headgate.metric("headgate_requests_in_flight"), 0);
+    t.equal(Buffer.from((await read(lab.direct("a"), onA, "last")) ?? []).toString(), "last");
   });
 });
 

@@ -34,6 +34,7 @@ export class Lab {
   readonly dir: string;
   readonly rgw: RgwPair;
   readonly etcd: EtcdNode;
+  readonly #clients: S3Client[] = [];
   readonly #closing: (() => Promise<void> | void)[] = [];
 
   private constructor(dir: string, rgw: RgwPair, etcd: EtcdNode) {
@@ -83,11 +84,17 @@ export class Lab {
 
   #client(url: string, pair: Pair): S3Client {
     const client = s3Client(url, pair);
-    this.#closing.push(() => client.destroy());
+    this.#clients.push(client);
     return client;
   }
 
+  /** Closes every connection of the clients so far; they can be used again. */
+  closeClients(): void {
+    for (const client of this.#clients) client.destroy();
+  }
+
   async close(): Promise<void> {
+    this.closeClients();
     for (const close of this.#closing.toReversed()) await close();
     await Promise.all([this.rgw.down(), this.etcd.down()]);
     rmSync(this.dir, { recursive: true, force: true });
