@@ -3,7 +3,7 @@
 // clock nor environment: the outside world comes in as a System.
 
 import type { Server, ServerOptions } from "node:http";
-import type { OpenState, StateDriverOptions } from "../bridge/open-state.ts";
+import type { OpenState } from "../bridge/open-state.ts";
 import { openState } from "../bridge/open-state.ts";
 import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
 import { Metrics } from "./admin/metrics.ts";
@@ -11,6 +11,7 @@ import { placementChanges } from "./admin/placement-changes.ts";
 import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
+import { clusterRecord, stateDriver, upstreamCluster } from "./assembly-options.ts";
 import type { Config } from "./config.ts";
 import { Gateway } from "./gateway/exchange.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
@@ -23,7 +24,6 @@ import { Discovery } from "./operations/discovery.ts";
 import { Resettler } from "./operations/resettle.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
 import { profileFacts } from "./placement/profiles.ts";
-import type { ClusterRecord } from "./placement/records.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
@@ -31,15 +31,12 @@ import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
-import type { UpstreamCluster } from "./upstream/upstream.ts";
 import { createUpstream } from "./upstream/upstream.ts";
 
 /** Decisions wait this long for further changes before an engine is built. */
 const coalesceMs = 20;
 /** Signing keys of client credentials: one per key id and day, bounded against made-up regions. */
 const clientSigningKeys = 10_000;
-/** Pause before an etcd endpoint that failed is dialled again. */
-const dialRetryMs = 300;
 /** How long a dead member may still act, beyond its own fence (placement.md rule 4). */
 const quarantineMs = 120_000;
 
@@ -180,48 +177,6 @@ async function startParts(
       await s3.close(graceMs);
       await stopAll(started);
     },
-  };
-}
-
-// ---- from Config to the options of each part ----
-
-/** Where and how a cluster is reached is the record's word; keys and trust are local. */
-function upstreamCluster(
-  cluster: Config["clusters"][number],
-  placement: PlacementSnapshot | null,
-): UpstreamCluster {
-  const { id, credentials, tls } = cluster;
-  const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
-  return {
-    id,
-    endpoints,
-    region,
-    addressing,
-    credentials: credentials === null ? null : { ...credentials, sessionToken: null },
-    tls,
-  };
-}
-
-function stateDriver(config: Config): StateDriverOptions {
-  const { state } = config;
-  if (state.driver !== "etcd") return state;
-  const { endpoints, username, password, caPem: ca, certPem: cert, keyPem: key } = state;
-  const tls = ca === null && cert === null && key === null ? null : { ca, cert, key };
-  const etcd = { endpoints, username, password, tls, dialTimeoutMs: state.dialTimeoutMs };
-  return { driver: "etcd", etcd: { ...etcd, dialRetryMs }, snapshotFile: config.snapshotFile };
-}
-
-function clusterRecord(cluster: Config["clusters"][number]): ClusterRecord {
-  const { id, endpoints, profile, region, addressing, labels, weight } = cluster;
-  return {
-    id,
-    endpoints,
-    profile,
-    region,
-    addressing,
-    labels,
-    weight,
-    state: cluster.state ?? "live",
   };
 }
 
