@@ -5,6 +5,8 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ClientBody, OperationAnswer, OperationRequest } from "../operations/context.ts";
+import type { ErrorContext } from "../operations/error-answer.ts";
+import { rewriteError } from "../operations/error-answer.ts";
 import { readShortBody } from "../operations/gate.ts";
 import { runOperation } from "../operations/table.ts";
 import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
@@ -132,8 +134,9 @@ export class Gateway {
         mayShow: (bucket) => mayShow(bucket, facts, parts),
         signal,
       };
-      const answer = await runOperation(operationRequest, parts.ports);
-      noteAnswer(answer, trace);
+      const given = await runOperation(operationRequest, parts.ports);
+      noteAnswer(given, trace);
+      const answer = given.status < 400 ? given : await rewriteError(given, errorContext(trace));
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
       trace.requestBytes = payload.lengthBytes;
     } catch (caught) {
@@ -302,6 +305,10 @@ function answerFault(
   }
   trace.status = error.status;
   trace.responseBytes = sendError(error, resourceOf(trace), reply);
+}
+
+function errorContext(trace: Trace): ErrorContext {
+  return { resource: resourceOf(trace), requestId: trace.requestId };
 }
 
 function resourceOf(trace: Trace): string {

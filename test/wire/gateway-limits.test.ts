@@ -55,6 +55,37 @@ t.test("an upgrade is ignored and the request served", async (t) => {
   t.equal(status, 200);
 });
 
+t.test("an error of a cluster keeps its code, gets a message and loses the zone", async (t) => {
+  const server = createServer((request, response) => {
+    if ((request.url ?? "").split("/").length < 3) response.writeHead(200).end();
+    else {
+      const text =
+        "<?xml version='1.0'?><Error><Code>NoSuchKey</Code><Message></Message><BucketName>there</BucketName>" +
+        "<RequestId>tx0001-zone-b</RequestId><HostId>1071-b-b</HostId></Error>";
+      response.writeHead(404, { "content-type": "application/xml", "content-length": text.length });
+      response.end(text);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.teardown(() => server.close());
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  const { url, accessLog } = await startTestHeadgate(t, {
+    clusters: { only: 1 },
+    endpoints: { only: `http://127.0.0.1:${address.port}` },
+  });
+  const { status, text } = await rawExchange(
+    url,
+    rawHead(url, { method: "GET", path: "/there/k" }),
+  );
+  t.equal(status, 404);
+  t.match(text, "<Code>NoSuchKey</Code><Message>The key does not exist</Message>");
+  t.match(text, "<BucketName>there</BucketName>");
+  t.match(text, "<Resource>/there/k</Resource>");
+  t.match(text, `<RequestId>${accessLog.at(-1)?.requestId}</RequestId>`);
+  t.notMatch(text, /zone-b|1071-b-b/);
+});
+
 t.test("a redirect of a cluster stays between it and us", async (t) => {
   const server = createServer((request, response) => {
     const isBucket = (request.url ?? "").split("/").length < 3;
