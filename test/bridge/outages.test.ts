@@ -13,6 +13,7 @@ import { Keyspace } from "../../bridge/keyspace.ts";
 import { type OpenState, openState } from "../../bridge/open-state.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
 import { freePort, skipWithoutEtcd, TestEtcd } from "../support/bridge-etcd.ts";
+import { EtcdDoor } from "../support/bridge-etcd-door.ts";
 import {
   CountingMeter,
   eventually,
@@ -147,6 +148,57 @@ t.test("compacted while it was away: it lists again and sees the deletes", { ski
   await etcd.ctl("compact", String(status.header.revision));
   await eventually(() => names(state).join() === "new");
 });
+
+t.test(
+  "a watch that etcd cancels on an open connection: it lists again and sees the deletes",
+  { skip },
+  async (t) => {
+    const etcd = await etcdFor(t);
+    const as = "--user=root:secret";
+    const permission = ["--prefix=true", "member", "readwrite", keys.prefix] as const;
+    await etcd.ctl("user", "add", "root:secret");
+    await etcd.ctl("user", "grant-role", "root", "root");
+    await etcd.ctl("role", "add", "member");
+    await etcd.ctl("role", "grant-permission", ...permission);
+    await etcd.ctl("user", "add", "headgate:word");
+    await etcd.ctl("user", "grant-role", "headgate", "member");
+    await etcd.ctl("auth", "enable");
+    const write = (name: string): Promise<string> => {
+      const value = encodeBucket(bucketRecord(name), stamp);
+      return etcd.ctl(as, "put", keys.bucket(noTenant, bucketName(name)), value);
+    };
+    const door = await EtcdDoor.open(t, etcd.url);
+    const user = { username: "headgate", password: "word" };
+    const state = await open(t, { ...etcd.options(user), endpoints: [door.url] }, null);
+    await write("keep");
+    await write("drop");
+    await eventually(() => names(state).join() === "drop,keep");
+    const before = { ...state.meter.calls };
+
+    door.holdEvents();
+    await etcd.ctl(as, "del", keys.bucket(noTenant, bucketName("drop")));
+    await write("new");
+    await etcd.ctl(as, "role", "revoke-permission", "--prefix=true", "member", keys.prefix);
+    t.strictSame(names(state), ["drop", "keep"], "nothing was heard of it");
+    t.equal(door.openWatches, 1);
+    door.cancelWatches("etcdserver: permission denied");
+    await eventually(() => !state.snapshots.status().connected);
+    t.match(state.log.events("state_watch_ended")[0]?.fields, { error: /permission denied/ });
+    // The list is refused as well, by etcd itself, for as long as the permission is away.
+    await eventually(() => state.meter.calls.range > before.range + 1);
+    t.strictSame(names(state), ["drop", "keep"], "the last map stands");
+
+    await etcd.ctl(as, "role", "grant-permission", ...permission);
+    await eventually(() => names(state).join() === "keep,new");
+    t.equal(state.snapshots.status().connected, true);
+    await eventually(() => door.openWatches === 1);
+    const { range } = state.meter.calls;
+    await write("later");
+    await eventually(() => names(state).join() === "keep,later,new");
+    t.equal(state.meter.calls.range, range, "by an event of the new watch");
+    t.equal(door.disconnects, 0, "no connection was lost on the way");
+  },
+);
 
 t.test(
   "a start without etcd uses the persisted snapshot, then the live one",
