@@ -3,7 +3,7 @@
 
 import { dirname, resolve } from "node:path";
 import { Checks } from "./config/checks.ts";
-import { issueFaults } from "./config/issues.ts";
+import { readSettings } from "./config/readable.ts";
 import { type Config, resolveConfig } from "./config/resolve.ts";
 import { settings } from "./config/schema.ts";
 import { coerceText, listSettings, type SettingFacts } from "./config/setting-list.ts";
@@ -46,12 +46,20 @@ export type LoadedConfig =
       readonly warnings: readonly ConfigFault[];
       /** Every set or defaulted scalar with its origin; secrets are fingerprints. */
       readonly shown: readonly ShownSetting[];
+      readonly bundle: NamedBundle | null;
     }
   | {
       readonly kind: "faults";
       readonly faults: readonly ConfigFault[];
       readonly warnings: readonly ConfigFault[];
+      readonly bundle: NamedBundle | null;
     };
+
+/** The policy bundle that the configuration names, and where it does. */
+export interface NamedBundle extends Omit<ConfigFault, "message"> {
+  /** Path of a file or directory. */
+  readonly file: string;
+}
 
 /** Variables that commands read and that are no settings. */
 const commandVariables = new Set(["HEADGATE_CONFIG", "HEADGATE_ADMIN_URL", "HEADGATE_OPA"]);
@@ -65,7 +73,9 @@ interface Layer {
 /** Reads, merges and checks the configuration. */
 export function loadConfig(inputs: ConfigInputs): LoadedConfig {
   const file = openFile(inputs);
-  if (file.kind === "faults") return { kind: "faults", faults: file.faults, warnings: [] };
+  if (file.kind === "faults") {
+    return { kind: "faults", faults: file.faults, warnings: [], bundle: null };
+  }
   const layers: Layer[] = [];
   const envChecks: ConfigFault[] = [];
   const root = file.value;
@@ -86,24 +96,36 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
       : { source: file.name, position: file.source.position(path, part) };
   };
 
-  const parsed = settings.safeParse(root);
-  if (!parsed.success) {
-    const faults = issueFaults(parsed.error.issues, settings, locate);
-    return { kind: "faults", faults, warnings: envChecks };
-  }
-  const checks = new Checks((path) => locate(path), inputs.readFile);
-  const config = resolveConfig(parsed.data, checks, {
+  const { data, faults } = readSettings(root, knownFaults(file, layers), locate);
+  if (data === null) return { kind: "faults", faults, warnings: envChecks, bundle: null };
+  const unreadable = faults.map(({ path }) => path);
+  const checks = new Checks((path) => locate(path), inputs.readFile, unreadable);
+  const config = resolveConfig(data, checks, {
     ...inputs,
     resolveBeside: (name, path) => resolve(dirname(name), path),
   });
   const warnings = [...envChecks, ...checks.warnings];
-  if (checks.faults.length > 0) return { kind: "faults", faults: checks.faults, warnings };
-  const shown = showSettings(parsed.data, root, (path) => {
+  const bundlePath = ["policy", "bundle"];
+  const { bundlePath: bundleFile } = config.policy;
+  const bundle =
+    bundleFile === null ? null : { ...locate(bundlePath), path: bundlePath, file: bundleFile };
+  const all = [...faults, ...checks.faults];
+  if (all.length > 0) return { kind: "faults", faults: all, warnings, bundle };
+  const shown = showSettings(data, root, (path) => {
     const layer = layerOf(layers, path);
     if (layer !== null) return { origin: layer.origin, source: layer.source };
     return { origin: "file", source: file.name };
   });
-  return { kind: "config", config, warnings, shown };
+  return { kind: "config", config, warnings, shown, bundle };
+}
+
+/** Faults of the file's values, but for those that a variable or a flag replaces. */
+function knownFaults(
+  file: Extract<OpenedFile, { readonly kind: "opened" }>,
+  layers: readonly Layer[],
+): readonly ConfigFault[] {
+  const faults = file.source?.faults ?? [];
+  return faults.filter(({ path }) => layerOf(layers, path) === null);
 }
 
 type OpenedFile =
@@ -127,7 +149,10 @@ function openFile(inputs: ConfigInputs): OpenedFile {
     env: inputs.env,
     resolvePath: (path) => resolve(dirname(name), path),
   });
-  if (source.faults.length > 0) return { kind: "faults", faults: source.faults };
+  // What is no YAML has no value; a reference that cannot be expanded is one fault among others.
+  if (source.faults.some(({ path }) => path.length === 0)) {
+    return { kind: "faults", faults: source.faults };
+  }
   const value = source.value ?? {};
   if (typeof value !== "object" || Array.isArray(value)) {
     const fault = { source: name, position: source.position([], "value"), path: [] };

@@ -2,28 +2,39 @@
 // reads the files that settings name. A secret never enters a message.
 
 import { createHash } from "node:crypto";
-import { type ConfigFault, isPathKey, type SettingPath } from "./source-file.ts";
+import { type ConfigFault, isPathKey, isRelated, type SettingPath } from "./source-file.ts";
 
 export class Checks {
   readonly faults: ConfigFault[] = [];
   readonly warnings: ConfigFault[] = [];
   readonly #locate: (path: SettingPath) => Pick<ConfigFault, "source" | "position">;
   readonly #readFile: (path: string) => string;
+  readonly #unreadable: readonly SettingPath[];
 
+  /** `unreadable`: settings that have a fault already; what only follows from them is not told. */
   constructor(
     locate: (path: SettingPath) => Pick<ConfigFault, "source" | "position">,
     readFile: (path: string) => string,
+    unreadable: readonly SettingPath[] = [],
   ) {
     this.#locate = locate;
     this.#readFile = readFile;
+    this.#unreadable = unreadable;
   }
 
-  fault(path: SettingPath, message: string): void {
+  /** `uses`: the other settings that the fault depends on. */
+  fault(path: SettingPath, message: string, uses: readonly SettingPath[] = []): void {
+    if (!this.#areReadable([path, ...uses])) return;
     this.faults.push({ ...this.#locate(path), path, message });
   }
 
-  warn(path: SettingPath, message: string): void {
+  warn(path: SettingPath, message: string, uses: readonly SettingPath[] = []): void {
+    if (!this.#areReadable([path, ...uses])) return;
     this.warnings.push({ ...this.#locate(path), path, message });
+  }
+
+  #areReadable(paths: readonly SettingPath[]): boolean {
+    return !paths.some((path) => this.#unreadable.some((other) => isRelated(path, other)));
   }
 
   /** The text of a file, or null after a fault. An empty name is an unset one. */

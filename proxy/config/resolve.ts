@@ -6,6 +6,7 @@ import type { Checks } from "./checks.ts";
 import { type Credential, demoPair, readCredentials } from "./credentials.ts";
 import type { Settings } from "./schema.ts";
 import type { SettingPath } from "./source-file.ts";
+import { type StateConfig, stateConfig } from "./state.ts";
 import { isLoopbackHost, type ListenAddress } from "./values.ts";
 
 /** What a real run is configured with. Durations in ms, sizes in bytes, files already read. */
@@ -89,21 +90,6 @@ interface UpstreamConfig {
   readonly maxAttempts: number;
 }
 
-type StateConfig =
-  | { readonly driver: "memory" }
-  | { readonly driver: "file"; readonly path: string }
-  | {
-      readonly driver: "etcd";
-      readonly endpoints: readonly string[];
-      readonly prefix: string;
-      readonly username: string | null;
-      readonly password: string | null;
-      readonly caPem: string | null;
-      readonly certPem: string | null;
-      readonly keyPem: string | null;
-      readonly dialTimeoutMs: number;
-    };
-
 export interface ResolveOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
@@ -116,6 +102,7 @@ export interface ResolveOptions {
 
 /** Builds the Config; it is worth something only if `checks` stays without faults. */
 export function resolveConfig(data: Settings, checks: Checks, options: ResolveOptions): Config {
+  if (options.embedded) checkEmbedded(data, checks);
   return Object.freeze({
     nodeId: data.node_id === "" ? options.hostname : data.node_id,
     listen: listenConfig(data, checks),
@@ -139,7 +126,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
       bundlePath: data.policy.bundle === "" ? null : data.policy.bundle,
       memoMaxEntries: data.policy.memo.max_entries,
     },
-    classes: classesConfig(data, checks),
+    classes: classesConfig(data, checks, options),
     handleKeys: handleKeys(data, checks),
     member: memberConfig(data, checks),
     state: stateConfig(data, checks),
@@ -147,6 +134,28 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
     accessLog: { format: data.access_log.format, path: data.access_log.path },
     logLevel: data.log.level,
   });
+}
+
+/** What `--embedded` brings itself; with the loopback rule, all that tells it from another run. */
+function checkEmbedded(data: Settings, checks: Checks): void {
+  for (const index of data.clusters.keys()) {
+    checks.fault(
+      ["clusters", index],
+      "Flag --embedded brings its own clusters, take this one away",
+    );
+  }
+  for (const index of data.auth.credentials.keys()) {
+    checks.fault(
+      ["auth", "credentials", index],
+      "Flag --embedded brings its own client key, take this source away",
+    );
+  }
+  if (data.state.driver !== "memory") {
+    checks.fault(
+      ["state", "driver"],
+      `Flag --embedded keeps its state in memory, so driver "${data.state.driver}" cannot be used`,
+    );
+  }
 }
 
 function listenConfig(data: Settings, checks: Checks): ListenConfig {
@@ -171,17 +180,24 @@ function listenConfig(data: Settings, checks: Checks): ListenConfig {
 }
 
 function adminConfig(data: Settings, checks: Checks): AdminConfig | null {
-  const { address, auth } = data.admin;
+  const { listen, admin } = data;
+  const { address } = admin;
   if (address === null) return null;
-  const path: SettingPath = ["admin", "auth", "token_file"];
-  const { listen } = data;
   if (
     address.port !== 0 &&
     address.port === listen.address.port &&
     address.host === listen.address.host
   ) {
-    checks.fault(["admin", "address"], "Address is that of listen.address, needs another port");
+    checks.fault(["admin", "address"], "Address is that of listen.address, needs another port", [
+      ["listen", "address"],
+    ]);
   }
+  return { address, token: adminToken(data, address, checks) };
+}
+
+function adminToken(data: Settings, address: ListenAddress, checks: Checks): string | null {
+  const { auth } = data.admin;
+  const path: SettingPath = ["admin", "auth", "token_file"];
   const hasToken = auth.token_file !== undefined && auth.token_file !== "";
   const mode = auth.mode ?? (hasToken ? "token" : "none");
   if (mode === "none") {
@@ -189,19 +205,21 @@ function adminConfig(data: Settings, checks: Checks): AdminConfig | null {
       checks.fault(
         ["admin", "address"],
         `Address "${address.host}" is reachable from other machines, needs admin.auth.token_file`,
+        [["admin", "auth"]],
       );
     }
-    return { address, token: null };
+    if (hasToken) checks.warn(path, "Token file has no effect beside mode none");
+    return null;
   }
   if (!hasToken) {
-    checks.fault(["admin", "auth", "mode"], "Mode token needs admin.auth.token_file");
-    return { address, token: null };
+    checks.fault(["admin", "auth", "mode"], "Mode token needs admin.auth.token_file", [path]);
+    return null;
   }
   const token = checks.read(auth.token_file, path)?.trim() ?? null;
   if (token !== null && token.length < 16) {
     checks.fault(path, "Token is shorter than 16 characters");
   }
-  return { address, token };
+  return token;
 }
 
 function credentialsConfig(
@@ -309,8 +327,13 @@ function hasBoth(keys: NonNullable<Settings["clusters"][number]["credentials"]>)
   return id !== undefined && secret !== undefined;
 }
 
-function classesConfig(data: Settings, checks: Checks): ReadonlyMap<string, ClusterId> {
+function classesConfig(
+  data: Settings,
+  checks: Checks,
+  options: ResolveOptions,
+): ReadonlyMap<string, ClusterId> {
   const classes = new Map<string, ClusterId>();
+  const known = new Set(data.clusters.map(({ id }) => id));
   for (const [name, text] of Object.entries(data.classes)) {
     const id = parseClusterId(text);
     if (!/^[A-Z0-9_-]{1,64}$/.test(name)) {
@@ -318,6 +341,9 @@ function classesConfig(data: Settings, checks: Checks): ReadonlyMap<string, Clus
     }
     if (id === null) checks.fault(["classes", name], `"${text}" is not a cluster id`);
     else classes.set(name, id);
+    if (id !== null && !known.has(id) && !options.embedded) {
+      checks.warn(["classes", name], `Cluster "${id}" is not under clusters`, [["clusters"]]);
+    }
   }
   return classes;
 }
@@ -350,6 +376,7 @@ function memberConfig(data: Settings, checks: Checks): Config["member"] {
     checks.fault(
       ["member", "fence_after"],
       "Fence comes before the lease ends, needs lease_ttl or more",
+      [["member", "lease_ttl"]],
     );
   }
   return {
@@ -357,38 +384,4 @@ function memberConfig(data: Settings, checks: Checks): Config["member"] {
     fenceAfterMs: member.fence_after,
     mode: member.mode,
   };
-}
-
-function stateConfig(data: Settings, checks: Checks): StateConfig {
-  const { state } = data;
-  switch (state.driver) {
-    case "memory":
-      return { driver: "memory" };
-    case "file":
-      if (state.file.path === "") checks.fault(["state", "file", "path"], "Path is empty");
-      return { driver: "file", path: state.file.path };
-    case "etcd": {
-      const at: SettingPath = ["state", "etcd"];
-      const password = checks.secret(state.etcd, "password", at);
-      const username = state.etcd.username ?? null;
-      if ((username === null) !== (password === null) && checks.faults.length === 0) {
-        checks.fault(at, "Needs both username and password, or neither");
-      }
-      const { tls } = state.etcd;
-      if ((tls.cert_file === undefined) !== (tls.key_file === undefined)) {
-        checks.fault([...at, "tls"], "Needs both cert_file and key_file, or neither");
-      }
-      return {
-        driver: "etcd",
-        endpoints: state.etcd.endpoints,
-        prefix: state.etcd.prefix,
-        username,
-        password,
-        caPem: checks.read(tls.ca_file, [...at, "tls", "ca_file"]),
-        certPem: checks.read(tls.cert_file, [...at, "tls", "cert_file"]),
-        keyPem: checks.read(tls.key_file, [...at, "tls", "key_file"]),
-        dialTimeoutMs: state.etcd.dial_timeout,
-      };
-    }
-  }
 }

@@ -60,6 +60,10 @@ const durationText = z.string({
       : expected("a duration")(issue),
 });
 const duration = durationText.transform(reading(readDuration));
+/** For limits that would end everything at once, or never end anything, at 0. */
+const positiveDuration = duration.refine((durationMs) => durationMs > 0, {
+  error: "Duration is 0, needs 1ms or more",
+});
 const size = z
   .union([z.number(), z.string()], { error: expected("a size") })
   .transform(reading(readSize));
@@ -123,10 +127,15 @@ const listen = group({
     .union([z.string(), z.array(z.string())], { error: expected("a region or a list of regions") })
     .prefault("*")
     .describe("Regions accepted in the credential scope; `*` accepts any"),
-  max_header_bytes: size.prefault("32KiB").describe("Longest request head"),
-  header_timeout: duration.prefault("10s").describe("Time for a request head to arrive"),
-  idle_timeout: duration.prefault("120s").describe("Keep-alive of an idle connection"),
-  body_idle_timeout: duration.prefault("60s").describe("Time without a body byte before abort"),
+  max_header_bytes: size
+    .refine((sizeBytes) => sizeBytes >= 4096, { error: "Size is below 4KiB" })
+    .prefault("32KiB")
+    .describe("Longest request head"),
+  header_timeout: positiveDuration.prefault("10s").describe("Time for a request head to arrive"),
+  idle_timeout: positiveDuration.prefault("120s").describe("Keep-alive of an idle connection"),
+  body_idle_timeout: positiveDuration
+    .prefault("60s")
+    .describe("Time without a body byte before abort"),
   max_connections: count(1, 1_000_000).prefault(4096).describe("Open client connections"),
   max_in_flight: count(1, 1_000_000)
     .prefault(1024)
@@ -156,7 +165,7 @@ const state = group({
       cert_file: path.optional().describe("PEM file of the client certificate"),
       key_file: path.optional().describe("PEM file of its key"),
     }).prefault({}),
-    dial_timeout: duration.prefault("3s").describe("Time to connect to etcd"),
+    dial_timeout: positiveDuration.prefault("3s").describe("Time to connect to etcd"),
   }).prefault({}),
   snapshot_file: path
     .prefault("")
@@ -188,8 +197,10 @@ export const settings = group({
     drain_timeout: duration.prefault("300s").describe("Then wait for requests in flight"),
   }).prefault({}),
   auth: group({
-    clock_skew: duration.prefault("15m").describe("Largest difference of request time and clock"),
-    presign_max_age: duration.prefault("168h").describe("Longest life of a presigned URL"),
+    clock_skew: positiveDuration
+      .prefault("15m")
+      .describe("Largest difference of request time and clock"),
+    presign_max_age: positiveDuration.prefault("168h").describe("Longest life of a presigned URL"),
     credentials: z
       .array(
         group({
@@ -202,11 +213,13 @@ export const settings = group({
   }).prefault({}),
   clusters: z.array(cluster, { error: expected("a list of clusters") }).prefault([]),
   upstream: group({
-    connect_timeout: duration.prefault("3s").describe("Time to connect to an endpoint"),
-    response_header_timeout: duration.prefault("30s").describe("Time for a response head"),
-    body_idle_timeout: duration.prefault("60s").describe("Time without a response body byte"),
+    connect_timeout: positiveDuration.prefault("3s").describe("Time to connect to an endpoint"),
+    response_header_timeout: positiveDuration.prefault("30s").describe("Time for a response head"),
+    body_idle_timeout: positiveDuration
+      .prefault("60s")
+      .describe("Time without a response body byte"),
     max_sockets_per_endpoint: count(1, 65_535).prefault(128).describe("Connections to an endpoint"),
-    keepalive: duration.prefault("30s").describe("Idle time before a connection is closed"),
+    keepalive: positiveDuration.prefault("30s").describe("Idle time before a connection is closed"),
     retries: group({
       max_attempts: count(1, 10).prefault(2).describe("Attempts of a request without side effect"),
     }).prefault({}),
@@ -237,7 +250,9 @@ export const settings = group({
   }).prefault({}),
   state: state.prefault({}),
   access_log: group({
-    format: oneOf(["json", "off"]).prefault("json").describe("One JSON line a request, or none"),
+    format: oneOf(["json", "off"])
+      .prefault("json")
+      .describe("`json`: one JSON line a request; `off`: none"),
     path: path.prefault("-").describe("File, or `-`: standard output"),
   }).prefault({}),
   log: group({

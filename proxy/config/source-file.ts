@@ -50,6 +50,12 @@ export function pathText(path: SettingPath): string {
     .replace(/^\./, "");
 }
 
+/** Whether one path stands at, above or below the other. */
+export function isRelated(a: SettingPath, b: SettingPath): boolean {
+  const [short, long] = a.length <= b.length ? [a, b] : [b, a];
+  return short.every((part, index) => part === long[index]);
+}
+
 export interface SourceFile {
   readonly value: unknown;
   readonly faults: readonly ConfigFault[];

@@ -108,7 +108,8 @@ export function expandVariables(
 export function nearestName(
   text: string,
   names: readonly string[],
-  limit: number = Math.max(2, Math.floor(text.length / 3)),
+  // Two of three letters changed is another word, not a slip.
+  limit: number = text.length < 4 ? 1 : Math.max(2, Math.floor(text.length / 3)),
 ): string | null {
   let best: string | null = null;
   let bestDistance = limit + 1;

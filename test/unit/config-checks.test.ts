@@ -223,3 +223,84 @@ t.test("etcd settings", async (t) => {
   });
   t.equal(config.snapshotFile, `${process.cwd()}/snap.json`, "relative to the file");
 });
+
+t.test("limits of time and size have a least value", async (t) => {
+  const zero = (path: string) => {
+    const keys = path.split(".");
+    const text = `${keys.map((key) => `{${key}: `).join("")}0s${"}".repeat(keys.length)}`;
+    return faultsOf(load({ "headgate.yaml": text })).join("\n");
+  };
+  for (const name of ["header_timeout", "idle_timeout", "body_idle_timeout"]) {
+    t.match(zero(`listen.${name}`), `listen.${name}: Duration is 0, needs 1ms or more`);
+  }
+  for (const name of [
+    "connect_timeout",
+    "response_header_timeout",
+    "body_idle_timeout",
+    "keepalive",
+  ]) {
+    t.match(zero(`upstream.${name}`), `upstream.${name}: Duration is 0, needs 1ms or more`);
+  }
+  t.match(zero("state.etcd.dial_timeout"), "Duration is 0");
+  t.match(zero("auth.clock_skew"), "Duration is 0");
+  t.equal(zero("shutdown.delay"), "");
+  t.match(
+    faultsOf(load({ "headgate.yaml": "listen: {max_header_bytes: 4095}" }))[0],
+    "listen.max_header_bytes: Size is below 4KiB",
+  );
+  t.equal(load({ "headgate.yaml": "listen: {max_header_bytes: 4KiB}" }).kind, "config");
+});
+
+t.test("settings without effect are warnings", async (t) => {
+  const warnings = (text: string) =>
+    configOf(load({ "headgate.yaml": text, t: "x" }))
+      .warnings.map(faultText)
+      .join("\n");
+  t.match(
+    warnings("classes: {GLACIER: cold}\nclusters: [{id: a, endpoints: [http://h:1]}]"),
+    'headgate.yaml:1:20: classes.GLACIER: Cluster "cold" is not under clusters',
+  );
+  t.notMatch(
+    warnings("classes: {GLACIER: a}\nclusters: [{id: a, endpoints: [http://h:1]}]"),
+    "under",
+  );
+  t.match(
+    warnings("state: {snapshot_file: s}"),
+    "state.snapshot_file: Snapshot file has no effect with driver memory",
+  );
+  t.match(warnings("state: {driver: file, snapshot_file: s}"), "no effect with driver file");
+  t.match(warnings("state: {driver: etcd}"), "state.snapshot_file: No snapshot file");
+  t.notMatch(warnings("state: {driver: etcd, snapshot_file: s}"), "napshot");
+  t.match(
+    warnings("admin: {auth: {mode: none, token_file: t}}"),
+    "admin.auth.token_file: Token file has no effect beside mode none",
+  );
+});
+
+t.test("an embedded run has clusters, client key and state of its own", async (t) => {
+  const files = {
+    "headgate.yaml": [
+      "clusters: [{id: a, endpoints: [http://h:1]}]",
+      "auth: {credentials: [{source: file, file: c.yaml}]}",
+      "state: {driver: file}",
+    ].join("\n"),
+    "c.yaml": "users: []",
+  };
+  const overrides = [
+    {
+      flag: "--cluster",
+      path: ["clusters"],
+      value: { id: "b", endpoints: ["http://h:2"] },
+      append: true,
+    },
+  ];
+  t.equal(load(files, { overrides }).kind, "config");
+  t.strictSame(faultsOf(load(files, { embedded: true, overrides })), [
+    "headgate.yaml:1:12: clusters[0]: Flag --embedded brings its own clusters, take this one away",
+    "--cluster: clusters[1]: Flag --embedded brings its own clusters, take this one away",
+    "headgate.yaml:2:22: auth.credentials[0]: Flag --embedded brings its own client key, take this source away",
+    'headgate.yaml:3:17: state.driver: Flag --embedded keeps its state in memory, so driver "file" cannot be used',
+  ]);
+  const other = "shutdown: {delay: 1s}\nclasses: {GLACIER: a}\nstate: {driver: memory}";
+  t.strictSame(configOf(load({ "headgate.yaml": other }, { embedded: true })).warnings, []);
+});
