@@ -3,7 +3,7 @@
 // outside world (clock, chance, sockets, streams, signals); assembly.ts puts the parts together.
 
 import { randomBytes } from "node:crypto";
-import { createWriteStream, existsSync, readFileSync, realpathSync } from "node:fs";
+import { createWriteStream, existsSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { createServer } from "node:http";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
@@ -21,10 +21,12 @@ import type { Config } from "./config.ts";
 import { loadConfig } from "./config.ts";
 import type { EmbeddedClusters } from "./demo/embedded.ts";
 import { startEmbeddedClusters } from "./demo/embedded.ts";
+import type { TourOptions } from "./demo/tour.ts";
 import { runTour } from "./demo/tour.ts";
 import { welcomeText } from "./demo/welcome.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import type { Clock, Log, Random, Timers } from "./placement/ports.ts";
+import { FaultError } from "./placement/ports.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { noTenant, parseAccessKeyId, parseClusterId } from "./s3/names.ts";
 import type { UpstreamPools } from "./upstream/upstream.ts";
@@ -118,22 +120,18 @@ async function run(
   }
   if (clusters !== null) io.stdout(welcome(headgate, clusters));
   await stop.wait();
-  await shutDown(headgate, config, { stop, quick: clusters !== null });
+  await shutDown(headgate, config, stop);
   await clusters?.close();
   return 0;
 }
 
 /** Not ready at once, serving for a while so that balancers notice, then the rest in flight. */
-async function shutDown(
-  headgate: Headgate,
-  config: Config,
-  how: { readonly stop: StopSignal; readonly quick: boolean },
-): Promise<void> {
+async function shutDown(headgate: Headgate, config: Config, stop: StopSignal): Promise<void> {
   headgate.stopAccepting();
-  if (!how.quick) await clock.sleep(config.shutdown.delayMs, how.stop.insisted).catch(() => {});
-  const closed = headgate.close(how.quick ? 1_000 : config.shutdown.drainTimeoutMs);
+  await clock.sleep(config.shutdown.delayMs, stop.insisted).catch(() => {});
+  const closed = headgate.close(config.shutdown.drainTimeoutMs);
   const insisted = new Promise<void>((resolve) => {
-    how.stop.insisted.addEventListener("abort", () => resolve(), { once: true });
+    stop.insisted.addEventListener("abort", () => resolve(), { once: true });
   });
   await Promise.race([closed, insisted]);
 }
@@ -181,8 +179,18 @@ function accessLog(config: Config, io: CliIo): AccessLog {
 /** Lines beyond this wait for no disk: they are dropped, and serving goes on. */
 const unwrittenLimitBytes = 16 * 1024 * 1024;
 
+/** At once, so that a missing folder stops the start. */
+function openForAppending(path: string): number {
+  try {
+    return openSync(path, "a", 0o640);
+  } catch (caught) {
+    const reason = caught instanceof Error ? caught.message : String(caught);
+    throw new FaultError("config", `Cannot open access log "${path}": ${reason}`, caught);
+  }
+}
+
 function fileSink(path: string, io: CliIo): LineSink {
-  const stream = createWriteStream(path, { flags: "a", mode: 0o640 });
+  const stream = createWriteStream(path, { fd: openForAppending(path) });
   let failed = false;
   stream.on("error", (error) => {
     failed = true;
@@ -268,8 +276,11 @@ async function demo(options: { readonly json: boolean }, io: CliIo): Promise<num
     signal,
   });
   try {
-    await tour(headgate, clusters, { signal, write: options.json ? () => {} : io.stdout });
-    if (options.json) io.stdout(`${JSON.stringify({ result: "passed" })}\n`);
+    await tour(headgate, clusters, {
+      signal,
+      write: options.json ? () => {} : io.stdout,
+      report: options.json ? (step) => io.stdout(`${JSON.stringify(step)}\n`) : () => {},
+    });
     return 0;
   } catch (caught) {
     io.stderr(`The tour stopped: ${caught instanceof Error ? caught.message : String(caught)}\n`);
@@ -283,7 +294,7 @@ async function demo(options: { readonly json: boolean }, io: CliIo): Promise<num
 async function tour(
   headgate: Headgate,
   clusters: EmbeddedClusters,
-  options: { readonly signal: AbortSignal; readonly write: (text: string) => void },
+  options: Pick<TourOptions, "signal" | "write" | "report">,
 ): Promise<void> {
   const proxy = parseClusterId("proxy");
   if (proxy === null || headgate.adminUrl === null) throw new Error("The tour needs an admin API");
@@ -346,6 +357,7 @@ function terminalIo(): CliIo {
     clock,
     hostname: hostname(),
     version,
+    policies: join(packageRoot, "policies"),
   };
 }
 

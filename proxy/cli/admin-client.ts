@@ -50,7 +50,8 @@ export class AdminClient {
         method: question.method,
         headers,
         redirect: "error",
-        signal: AbortSignal.timeout(timeoutMs),
+        // Whole milliseconds only: a clock's fraction would be thrown out as an error of ours.
+        signal: AbortSignal.timeout(Math.ceil(timeoutMs)),
         ...(question.body === undefined ? {} : { body: JSON.stringify(question.body) }),
       });
       const text = await response.text();

@@ -21,6 +21,8 @@ export interface CliIo {
   readonly hostname: string;
   /** `0.1.0`. */
   readonly version: string;
+  /** Folder of the policies that ship with this package. */
+  readonly policies: string;
 }
 
 /** What main starts on behalf of the command line. Each resolves with the exit code. */

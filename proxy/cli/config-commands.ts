@@ -2,8 +2,11 @@
 // process. Flags become the topmost layer of the configuration.
 
 import { settingsJsonSchema } from "../config/schema.ts";
-import { faultText } from "../config/source-file.ts";
-import { type LoadedConfig, loadConfig, type Override } from "../config.ts";
+import { type ConfigFault, faultText } from "../config/source-file.ts";
+import { type LoadedConfig, loadConfig, type NamedBundle, type Override } from "../config.ts";
+import { FaultError } from "../placement/ports.ts";
+import { readBundle } from "../policy/bundle-file.ts";
+import { openEngine } from "../policy/engine.ts";
 import { type Call, type Command, outputFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
 
@@ -75,12 +78,18 @@ function loadOrReport(
   embedded: boolean,
 ): Extract<LoadedConfig, { readonly kind: "config" }> | number {
   const loaded = load(call, embedded);
+  const code = report(call, loaded);
+  return typeof loaded !== "string" && loaded.kind === "config" ? loaded : code;
+}
+
+/** Prints what is wrong with flags or configuration and gives the exit code it means. */
+function report(call: Call, loaded: LoadedConfig | string): number {
   if (typeof loaded === "string") {
     call.io.stderr(`${loaded}\n`);
     return exitCodes.usage;
   }
   for (const warning of loaded.warnings) call.io.stderr(`Warning: ${faultText(warning)}\n`);
-  if (loaded.kind === "config") return loaded;
+  if (loaded.kind === "config") return exitCodes.ok;
   for (const fault of loaded.faults) call.io.stderr(`${faultText(fault)}\n`);
   return exitCodes.failed;
 }
@@ -92,12 +101,29 @@ async function run(call: Call): Promise<number> {
   return await call.starters.run({ config: loaded.config, embedded }, call.io);
 }
 
-function validate(call: Call): Promise<number> {
-  const loaded = loadOrReport(call, false);
-  if (typeof loaded === "number") return Promise.resolve(loaded);
-  if (call.has("strict") && loaded.warnings.length > 0) return Promise.resolve(exitCodes.failed);
+async function validate(call: Call): Promise<number> {
+  const loaded = load(call, false);
+  if (typeof loaded === "string") return report(call, loaded);
+  const fault = loaded.bundle === null ? null : await bundleFault(loaded.bundle);
+  const code = report(call, loaded);
+  if (fault !== null) call.io.stderr(`${faultText(fault)}\n`);
+  if (code !== exitCodes.ok) return code;
+  if (fault !== null) return exitCodes.failed;
+  if (call.has("strict") && loaded.warnings.length > 0) return exitCodes.failed;
   call.io.stderr("Configuration is valid\n");
-  return Promise.resolve(exitCodes.ok);
+  return exitCodes.ok;
+}
+
+/** What a start would say of the policy bundle; null: it loads. */
+async function bundleFault(bundle: NamedBundle): Promise<ConfigFault | null> {
+  const { file, ...at } = bundle;
+  try {
+    openEngine(await readBundle(file), {}).close();
+    return null;
+  } catch (caught) {
+    if (!(caught instanceof FaultError)) throw caught;
+    return { ...at, message: caught.message };
+  }
 }
 
 function show(call: Call): Promise<number> {

@@ -73,7 +73,12 @@ function reportUnknown(argv: readonly string[], io: CliIo): number {
   }
   const inGroup = commands.filter((command) => command.name.startsWith(`${words[0] ?? ""} `));
   if (inGroup.length > 0) {
-    io.stderr(`Commands: ${inGroup.map(({ name }) => `headgate ${name}`).join(", ")}\n`);
+    const nearest = nearestVerb(words, inGroup);
+    const hint =
+      nearest === null
+        ? `Commands: ${inGroup.map(({ name }) => `headgate ${name}`).join(", ")}`
+        : `Unknown command "${words.join(" ")}", nearest is "${nearest}"`;
+    io.stderr(`${hint}\n`);
     return exitCodes.usage;
   }
   const names = commands.map(({ name }) => name);
@@ -82,6 +87,21 @@ function reportUnknown(argv: readonly string[], io: CliIo): number {
   const hint = nearest === null ? "headgate -h lists all" : `nearest is "${nearest}"`;
   io.stderr(`Unknown command "${words.join(" ")}", ${hint}\n`);
   return exitCodes.usage;
+}
+
+/** The command of a group whose further words are closest; what stands behind them are operands. */
+function nearestVerb(words: readonly string[], group: readonly Command[]): string | null {
+  for (const count of [3, 2]) {
+    const given = words.slice(1, count);
+    if (given.length < count - 1) continue;
+    const verbs = group.flatMap(({ name }) => {
+      const own = name.split(" ");
+      return own.length === count ? [own.slice(1).join(" ")] : [];
+    });
+    const nearest = nearestName(given.join(" "), verbs);
+    if (nearest !== null) return `${words[0] ?? ""} ${nearest}`;
+  }
+  return null;
 }
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;

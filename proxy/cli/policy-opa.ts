@@ -20,15 +20,22 @@ const installLine = `go install github.com/open-policy-agent/opa@v${opaVersion}`
 
 /** @throws FaultError config when there is no opa; the message says what to install. */
 export async function runOpa(parameters: readonly string[], env: Environment): Promise<OpaRun> {
-  const program = env["HEADGATE_OPA"] ?? "opa";
+  const named = env["HEADGATE_OPA"];
+  const program = named === undefined || named === "" ? "opa" : named;
   return await new Promise((resolve, reject) => {
     const options = { env: { ...env }, maxBuffer: 64 * 2 ** 20 };
     execFile(program, [...parameters], options, (error, stdout, stderr) => {
       if (error === null) resolve({ status: 0, stdout, stderr });
-      else if (typeof error.code === "number") resolve({ status: error.code, stdout, stderr });
-      else reject(new FaultError("config", missing(program, error), error));
+      else if (typeof error.code === "number") {
+        resolve({ status: error.code, stdout: beforeUsage(stdout), stderr: beforeUsage(stderr) });
+      } else reject(new FaultError("config", missing(program, error), error));
     });
   });
+}
+
+/** What opa says without its own usage text, whose flags are not those of the command here. */
+function beforeUsage(text: string): string {
+  return text.replace(/^Usage:\n[^]*$/m, "");
 }
 
 function missing(program: string, error: Error): string {

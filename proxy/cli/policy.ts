@@ -1,6 +1,7 @@
 // `headgate policy build|test|check`: what policy authors run. Same verbs, flags and exit codes as
 // `opa` where it has them: 0 done, 1 failed, 2 failing tests or wrong usage.
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FaultError } from "../placement/ports.ts";
@@ -18,29 +19,32 @@ export interface CommandIo {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly env: Environment;
+  /** Folder of the policies that ship with this package. */
+  readonly policies: string;
 }
 
 const policyUsage = `Usage: headgate policy build|test|check [--policies DIR] [flags]
 
 build   compile Rego to a bundle directory that Headgate loads
-  -b, --bundle DIR        Rego sources (DIR/headgate of --policies)
+  -b, --bundle DIR        Rego sources (DIR/headgate of --policies); needs -o
   -o, --output DIR        bundle directory (DIR/default of --policies)
   -r, --revision TEXT     revision in the manifest (made from the content)
   --check                 write nothing, fail when the output would change
 test    opa test with full coverage, then the cases in WASM
   -b, --bundle DIR        Rego sources with their tests
-  --cases DIR             cases as JSON (DIR/cases of --policies)
+  --cases DIR             cases as JSON (DIR/cases of --policies; with -b: none); needs -o with -b
   -o, --output DIR        the bundle that the cases are put to
 check   opa fmt and opa check --strict with schemas and capabilities
   -b, --bundle DIR        Rego sources
 
-  --policies DIR          directory of sources, cases, schemas, capabilities.json (policies)
-  --capabilities FILE     builtins there are (DIR/capabilities.json)
-  --schema DIR            schemas of input and data (DIR/schemas)
+  --policies DIR          directory of sources, cases, schemas, capabilities.json (the package's own)
+  --capabilities FILE     builtins there are (DIR/capabilities.json, or the package's own)
+  --schema DIR            schemas of input and data (DIR/schemas, or the package's own)
 `;
 
 interface Places extends BuildOptions {
-  readonly cases: string;
+  /** Null: no cases. */
+  readonly cases: string | null;
   readonly schema: string;
   readonly check: boolean;
 }
@@ -52,7 +56,7 @@ export async function runPolicyCommand(argv: readonly string[], io: CommandIo): 
     (verb === undefined ? io.stderr : io.stdout)(policyUsage);
     return verb === undefined ? 2 : 0;
   }
-  const places = readPlaces(rest);
+  const places = readPlaces(verb, rest, io.policies);
   if (typeof places === "string") {
     io.stderr(`${places}\n\n${policyUsage}`);
     return 2;
@@ -76,13 +80,13 @@ export async function runPolicyCommand(argv: readonly string[], io: CommandIo): 
   }
 }
 
-function readPlaces(argv: readonly string[]): Places | string {
+function readPlaces(verb: string, argv: readonly string[], shipped: string): Places | string {
   try {
     const { values } = parseArgs({
       args: [...argv],
       strict: true,
       options: {
-        policies: { type: "string", default: "policies" },
+        policies: { type: "string", default: shipped },
         bundle: { type: "string", short: "b" },
         output: { type: "string", short: "o" },
         revision: { type: "string", short: "r" },
@@ -93,12 +97,21 @@ function readPlaces(argv: readonly string[]): Places | string {
       },
     });
     const under = (name: string) => join(values.policies, name);
+    // What every policy is held to: a directory without its own has that of the package.
+    const shared = (name: string) => (existsSync(under(name)) ? under(name) : join(shipped, name));
+    const own = values.bundle !== undefined;
+    const cases = values.cases ?? (own ? null : under("cases"));
+    // Sources of one's own never overwrite, or are tested as, the bundle that ships.
+    const needsOutput = verb === "build" || (verb === "test" && cases !== null);
+    if (own && needsOutput && values.output === undefined) {
+      return "Flag -b needs -o, the directory of its bundle";
+    }
     return {
       source: values.bundle ?? under("headgate"),
       output: values.output ?? under("default"),
-      capabilities: values.capabilities ?? under("capabilities.json"),
-      schema: values.schema ?? under("schemas"),
-      cases: values.cases ?? under("cases"),
+      capabilities: values.capabilities ?? shared("capabilities.json"),
+      schema: values.schema ?? shared("schemas"),
+      cases,
       revision: values.revision ?? null,
       check: values.check,
     };
@@ -126,9 +139,14 @@ async function build(places: Places, io: CommandIo): Promise<number> {
   return 1;
 }
 
+function sourcesOf({ source, cases }: Places): readonly string[] {
+  return cases === null ? [source] : [source, cases];
+}
+
 async function test(places: Places, io: CommandIo): Promise<number> {
-  const rego = await runRegoTests([places.source, places.cases], places.capabilities, io.env);
+  const rego = await runRegoTests(sourcesOf(places), places.capabilities, io.env);
   io.stdout(rego.text);
+  if (places.cases === null) return rego.failed ? 2 : 0;
   const cases = await runCases(places.output, places.cases);
   io.stdout(cases.text);
   return rego.failed || cases.failed ? 2 : 0;
@@ -136,7 +154,7 @@ async function test(places: Places, io: CommandIo): Promise<number> {
 
 async function check(places: Places, io: CommandIo): Promise<number> {
   const runs = [
-    await runOpa(["fmt", "--fail", "--list", places.source, places.cases], io.env),
+    await runOpa(["fmt", "--fail", "--list", ...sourcesOf(places)], io.env),
     await runOpa(
       [
         "check",

@@ -6,6 +6,14 @@ import type { EmbeddedCluster } from "./embedded.ts";
 export interface ShareTable {
   /** Aligned text, heading first. */
   readonly rows: readonly string[];
+  /** The same as numbers; shares are 0 to 1. */
+  readonly shares: readonly {
+    readonly id: ClusterId;
+    readonly weight: number;
+    readonly configured_share: number;
+    readonly held: number;
+    readonly share: number;
+  }[];
   /** The largest distance from the configured share, in standard deviations. */
   readonly worstSigma: number;
 }
@@ -19,10 +27,13 @@ export function shareTable(
   for (const { weight } of clusters) weights += weight;
   let objects = 0;
   for (const count of held.values()) objects += count;
-  let worstSigma = 0;
-  const cells = clusters.map(({ id, weight }) => {
-    const share = weight / weights;
+  const shares = clusters.map(({ id, weight }) => {
     const count = held.get(id) ?? 0;
+    const share = objects === 0 ? 0 : count / objects;
+    return { id, weight, configured_share: weight / weights, held: count, share };
+  });
+  let worstSigma = 0;
+  const cells = shares.map(({ id, weight, configured_share: share, held: count, ...measured }) => {
     // Each object is an independent draw: the count has a binomial distribution.
     const deviation = Math.sqrt(objects * share * (1 - share));
     worstSigma = Math.max(worstSigma, Math.abs(count - objects * share) / deviation);
@@ -32,11 +43,11 @@ export function shareTable(
       percent(share),
       `${Math.round(objects * share)} ± ${Math.round(deviation)}`,
       String(count),
-      percent(objects === 0 ? 0 : count / objects),
+      percent(measured.share),
     ];
   });
   const heading = ["cluster", "weight", "configured", "expected", "measured", "share"];
-  return { rows: aligned([heading, ...cells]), worstSigma };
+  return { rows: aligned([heading, ...cells]), shares, worstSigma };
 }
 
 function percent(ratio: number): string {

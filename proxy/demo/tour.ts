@@ -5,16 +5,42 @@
 import type { Clock } from "../placement/ports.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { EmbeddedCluster } from "./embedded.ts";
-import { shareTable } from "./share-table.ts";
+import { type ShareTable, shareTable } from "./share-table.ts";
 import { type TourAnswer, TourClient, type TourClientOptions } from "./tour-client.ts";
 
 export interface TourOptions extends TourClientOptions {
   readonly clusters: readonly Pick<EmbeddedCluster, "id" | "weight">[];
   /** How many objects of a bucket each cluster holds, asked of the clusters themselves. */
   readonly held: (bucket: string) => ReadonlyMap<ClusterId, number>;
+  /** What people read. */
   readonly write: (text: string) => void;
+  /** What scripts read, when a step has come out as promised. */
+  readonly report: (step: TourStep) => void;
   readonly clock: Pick<Clock, "monotonicMs">;
 }
+
+/** One step's outcome. Numbers are counts of objects unless they say otherwise. */
+export type TourStep =
+  | {
+      readonly step: "spread";
+      readonly bucket: string;
+      readonly objects: number;
+      readonly clusters: ShareTable["shares"];
+    }
+  | { readonly step: "pin"; readonly bucket: string; readonly cluster: string }
+  | {
+      readonly step: "drain";
+      readonly cluster: string;
+      readonly refused: {
+        readonly status: number;
+        readonly code: string;
+        readonly retry_after_seconds: number;
+      };
+      readonly placed_elsewhere: number;
+    }
+  | { readonly step: "read"; readonly objects: number; readonly from_draining: number }
+  | { readonly step: "undrain"; readonly cluster: string; readonly weight: number }
+  | { readonly step: "done"; readonly objects: number; readonly seconds: number };
 
 const objectCount = 600;
 const lateCount = 60;
@@ -39,6 +65,12 @@ export async function runTour(options: TourOptions): Promise<void> {
   for (const row of table.rows) say(`     ${row}`);
   say("");
   expect(table.worstSigma <= 5, "the shares are too far from the weights");
+  options.report({
+    step: "spread",
+    bucket: buckets.main,
+    objects: objectCount,
+    clusters: table.shares,
+  });
 
   say(`2. Bucket "${buckets.strict}" may live on cluster ${drained} only: placement mode strict.`);
   await createdBucket(client, buckets.strict);
@@ -48,6 +80,7 @@ export async function runTour(options: TourOptions): Promise<void> {
   });
   succeeded(await client.put(buckets.strict, "before", "written before the drain"), "PUT");
   expect(holds(options, buckets.strict, drained) === 1, `the object is not on ${drained}`);
+  options.report({ step: "pin", bucket: buckets.strict, cluster: drained });
 
   say(`3. Draining cluster ${drained}: it takes no new objects from now on.`);
   await client.admin("POST", `/clusters/${drained}/drain`, { mode: "readonly" });
@@ -64,6 +97,16 @@ export async function runTour(options: TourOptions): Promise<void> {
   await putMany(client, buckets.late, lateCount);
   expect(holds(options, buckets.late, drained) === 0, `new objects went to ${drained}`);
   say(`   ${lateCount} objects of a new bucket all went to the other clusters.`);
+  options.report({
+    step: "drain",
+    cluster: drained,
+    refused: {
+      status: refused.status,
+      code: refused.code ?? "",
+      retry_after_seconds: Number(refused.retryAfter),
+    },
+    placed_elsewhere: lateCount,
+  });
 
   say("4. Reads go on, also from the draining cluster.");
   await readMany(client, buckets.main, objectCount);
@@ -71,6 +114,7 @@ export async function runTour(options: TourOptions): Promise<void> {
   expect(before.body.toString() === "written before the drain", "the old object has other bytes");
   const onDrained = holds(options, buckets.main, drained);
   say(`   All ${objectCount} objects were read back, ${onDrained} of them from ${drained}.`);
+  options.report({ step: "read", objects: objectCount, from_draining: onDrained });
 
   say(`5. Undraining ${drained}.`);
   await client.admin("POST", `/clusters/${drained}/undrain`, {});
@@ -79,12 +123,13 @@ export async function runTour(options: TourOptions): Promise<void> {
   expect(weight === configured, `its weight is ${weight}, not ${configured}`);
   succeeded(await client.put(buckets.strict, "after", "written after the drain"), "PUT");
   say(`   Its weight is ${weight} again, and "${buckets.strict}" takes writes.`);
+  options.report({ step: "undrain", cluster: drained, weight: weight ?? 0 });
 
   const seconds = (options.clock.monotonicMs() - startedMs) / 1000;
+  const written = objectCount + lateCount + 2;
   say("");
-  say(
-    `Done in ${seconds.toFixed(1)} s: ${objectCount + lateCount + 2} objects written, none lost.`,
-  );
+  say(`Done in ${seconds.toFixed(1)} s: ${written} objects written, none lost.`);
+  options.report({ step: "done", objects: written, seconds: Math.round(seconds * 1000) / 1000 });
 }
 
 async function createdBucket(client: TourClient, bucket: string): Promise<void> {

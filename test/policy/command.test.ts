@@ -2,7 +2,7 @@
 
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import t from "tap";
 import { runPolicyCommand } from "../../proxy/cli/policy.ts";
 import { findCommand, requireCommands } from "../support/requires.ts";
@@ -17,6 +17,7 @@ async function run(...argv: readonly string[]) {
     stdout: (text) => void (output.stdout += text),
     stderr: (text) => void (output.stderr += text),
     env,
+    policies: "policies",
   });
   return { status, ...output };
 }
@@ -72,9 +73,36 @@ t.test("without opa the error says what to install", async (t) => {
     stdout: () => undefined,
     stderr: (text) => void lines.push(text),
     env: { HEADGATE_OPA: "/nowhere/opa" },
+    policies: "policies",
   });
   t.equal(status, 1);
   t.match(lines.join(""), `Install it with "${install}"`);
+});
+
+t.test("sources of one's own are held to the package's capabilities", need, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "headgate-policy-own-"));
+  t.teardown(() => rm(folder, { recursive: true }));
+  const output = { stdout: "", stderr: "" };
+  // As it is from another directory: no policies/ there, and no HEADGATE_OPA but an empty one.
+  const opa = findCommand("opa") ?? "opa";
+  const elsewhere = (...argv: readonly string[]) =>
+    runPolicyCommand(argv, {
+      stdout: (text) => void (output.stdout += text),
+      stderr: (text) => void (output.stderr += text),
+      env: { ...process.env, HEADGATE_OPA: "", PATH: `${dirname(opa)}:${process.env["PATH"]}` },
+      policies: join(process.cwd(), "policies"),
+    });
+  const sources = join(process.cwd(), "policies/headgate");
+  const bundle = join(folder, "bundle");
+  const build = ["build", "--policies", join(folder, "none"), "-b", sources, "-o", bundle];
+  t.equal(await elsewhere(...build), 0, output.stderr);
+  t.equal(await elsewhere(...build, "--check"), 0, output.stderr);
+  t.equal(await elsewhere("build", "-b", sources), 2);
+  t.match(output.stderr, /^Flag -b needs -o/);
+  output.stderr = "";
+  t.equal(await elsewhere(...build, "--capabilities", join(folder, "gone.json")), 1);
+  t.match(output.stderr, "gone.json");
+  t.notMatch(output.stderr, /Usage|Flags:/);
 });
 
 t.test("wrong usage is exit 2", async (t) => {

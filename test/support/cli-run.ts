@@ -15,6 +15,8 @@ export interface CliWorld {
   readonly files?: Readonly<Record<string, string>>;
   readonly confirm?: CliIo["confirm"];
   readonly fetch?: CliIo["fetch"];
+  /** One that jumps when it is slept on, without it. */
+  readonly clock?: CliIo["clock"];
 }
 
 export async function runHeadgate(line: string, world: CliWorld = {}): Promise<CliResult> {
@@ -37,7 +39,7 @@ export async function runHeadgate(line: string, world: CliWorld = {}): Promise<C
     },
     fetch: world.fetch ?? ((url, init) => fetch(url, init)),
     confirm: world.confirm ?? null,
-    clock: {
+    clock: world.clock ?? {
       nowMs: () => nowMs,
       monotonicMs: () => nowMs,
       sleep: (durationMs) => {
@@ -47,6 +49,7 @@ export async function runHeadgate(line: string, world: CliWorld = {}): Promise<C
     },
     hostname: "node-1",
     version: "0.1.0",
+    policies: "policies",
   };
   const starters: Starters = {
     run: (options) => {

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import type { PlacementChanges, ReadinessCheck } from "../../proxy/admin/ports.ts";
+import { system } from "../../proxy/main.ts";
 import { openAdminFixture } from "../support/admin-client.ts";
 import { AdminMemory, adminBucket, adminCluster, adminClusterId } from "../support/admin-state.ts";
 import { type CliWorld, runHeadgate } from "../support/cli-run.ts";
@@ -171,4 +172,11 @@ t.test("wait ends when ready, or with 7", async (t) => {
   const waited = await not.run("wait --ready --timeout 1s");
   t.equal(waited.exit, 7);
   t.match(waited.err, /^Not ready: .*policy/);
+  // The system's clock has fractions of a millisecond.
+  const closed = await openAdminFixture({ state: not.memory });
+  await closed.close();
+  const line = `wait --ready --timeout 300ms --admin-url ${closed.url}`;
+  const away = await runHeadgate(line, { clock: system.clock });
+  t.equal(away.exit, 7);
+  t.match(away.err, `Not ready: Cannot reach the admin API at ${closed.url}: ECONNREFUSED`);
 });

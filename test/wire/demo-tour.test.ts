@@ -21,6 +21,43 @@ t.test("the tour reaches its end, says what it saw and exits 0", async (t) => {
   t.match(run.stdout, /Done in \d+\.\d s: 662 objects written, none lost\./);
 });
 
+t.test("with --json each step is one JSON object, and nothing else is printed", async (t) => {
+  const flags = ["proxy/main.ts", "demo", "--json"];
+  const run = spawnSync(process.execPath, [...process.execArgv, ...flags], {
+    cwd: root,
+    encoding: "utf8",
+    timeout: 30_000,
+  });
+  t.equal(run.status, 0, run.stderr);
+  const steps: unknown[] = run.stdout
+    .trimEnd()
+    .split("\n")
+    .map((line): unknown => JSON.parse(line));
+  t.match(steps, [
+    {
+      step: "spread",
+      bucket: "tour-photos",
+      objects: 600,
+      clusters: [
+        { id: "a", weight: 1 },
+        { id: "b", weight: 2 },
+        { id: "c", weight: 3, configured_share: 0.5, held: Number, share: Number },
+      ],
+    },
+    { step: "pin", bucket: "tour-archive", cluster: "c" },
+    {
+      step: "drain",
+      cluster: "c",
+      refused: { status: 503, code: "DrainRefused", retry_after_seconds: 300 },
+      placed_elsewhere: 60,
+    },
+    { step: "read", objects: 600, from_draining: Number },
+    { step: "undrain", cluster: "c", weight: 3 },
+    { step: "done", objects: 662, seconds: Number },
+  ]);
+  t.equal(steps.length, 6);
+});
+
 t.test("a deviation stops the tour", async (t) => {
   const options = {
     upstream: {
@@ -44,6 +81,7 @@ t.test("a deviation stops the tour", async (t) => {
       { id: idOf("c"), weight: 3 },
     ],
     write: () => undefined,
+    report: () => undefined,
     clock: { monotonicMs: () => 0 },
   };
   const cases: readonly [a: number, c: number, error: RegExp][] = [
@@ -78,5 +116,6 @@ t.test("shares are judged against chance", async (t) => {
     "a             1      25.0 %   100 ± 9       115  28.7 %",
     "bb            3      75.0 %   300 ± 9       285  71.3 %",
   ]);
+  t.match(table.shares[1], { id: "bb", weight: 3, configured_share: 0.75, held: 285 });
   t.ok(Math.abs(table.worstSigma - 1.73) < 0.01);
 });
