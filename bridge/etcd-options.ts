@@ -2,6 +2,7 @@
 // are off: its default repeats a transaction whose answer was lost, which turns a success into a
 // conflict. Endpoints that failed are left alone for a while if another one may be tried.
 
+import { rootCertificates } from "node:tls";
 import type { IOptions } from "etcd3";
 import { isRecoverableError } from "etcd3";
 
@@ -11,7 +12,7 @@ export interface EtcdOptions {
   readonly endpoints: readonly string[];
   readonly username: string | null;
   readonly password: string | null;
-  /** PEM texts. `null`: the system's roots, or plain HTTP. */
+  /** PEM texts. `ca: null`: Node's own root certificates; `null`: these too, or plain HTTP. */
   readonly tls: {
     readonly ca: string | null;
     readonly cert: string | null;
@@ -125,11 +126,12 @@ export function etcdClientOptions(options: EtcdOptions): IOptions {
     },
     defaultCallOptions: (context) =>
       context.isStream ? {} : { deadline: Date.now() + (options.callTimeoutMs ?? 5000) },
-    ...(tls?.ca === null || tls === null
+    ...(tls === null
       ? {}
       : {
           credentials: {
-            rootCertificate: Buffer.from(tls.ca),
+            // etcd3 wants roots beside a client certificate.
+            rootCertificate: Buffer.from(tls.ca ?? rootCertificates.join("\n")),
             ...(tls.key === null || tls.cert === null
               ? {}
               : { privateKey: Buffer.from(tls.key), certChain: Buffer.from(tls.cert) }),
