@@ -85,6 +85,14 @@ t.test("the image holds what the build and the start need, and runs as nobody", 
     last.filter(({ name }) => name === "USER").map(({ rest }) => rest),
     ["65532:65532"],
   );
+  t.ok(
+    last.some(
+      ({ name, rest }) =>
+        name === "COPY" && rest === "--from=build --chown=65532:65532 /empty /var/lib/headgate",
+    ),
+    "the folder of the state is that user's own",
+  );
+  t.match(lines.find(({ name }) => name === "RUN")?.rest, /^mkdir -p \/empty &&/);
   const { bin }: { readonly bin: { readonly headgate: string } } = JSON.parse(
     readFileSync(join(root, "package.json"), "utf8"),
   );
@@ -143,4 +151,7 @@ t.test("the examples are valid with the secrets they name", async (t) => {
     /\.[as]k$/.test(path) ? "SECRETTEXTFROMAFILE1" : readFileSync(path, "utf8"),
   );
   t.strictSame(loaded.kind === "faults" ? loaded.faults : loaded.warnings, []);
+  const credentials = loaded.kind === "config" ? loaded.config.auth.credentials : [];
+  const allowed = credentials.flatMap(({ principal }) => principal.grants.flatMap((g) => g.allow));
+  t.ok(allowed.includes("admin"), "somebody can create a bucket");
 });
