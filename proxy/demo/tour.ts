@@ -20,7 +20,7 @@ export interface TourOptions extends TourClientOptions {
 }
 
 /** One step's outcome. Numbers are counts of objects unless they say otherwise. */
-export type TourStep =
+type TourStep =
   | {
       readonly step: "spread";
       readonly bucket: string;
