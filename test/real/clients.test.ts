@@ -217,9 +217,11 @@ withLab(t, ["aws", "python3"], async (lab, test) => {
       await aws(second, ["s3api", "get-object", "--bucket", "cli", "--key", key, copy]);
       t.equal(sha256(readFileSync(copy)), sha256(bytes), JSON.stringify(key));
     });
-    await inParallel(items, 3, ({ key }) =>
+    const onePerKey = items.filter(({ bytes }) => bytes.length === 65_536);
+    await inParallel(onePerKey, 3, ({ key }) =>
       aws(second, ["s3api", "delete-object", "--bucket", "cli", "--key", key]),
     );
+    await aws(second, ["s3", "rm", "s3://cli", "--recursive", "--only-show-errors"]);
     await checkGone(t, lab, "cli");
   });
 
