@@ -30,16 +30,16 @@ async function cruiseTree(baseDir: string): Promise<ICruiseResult> {
   return output;
 }
 
-/** Calls of `Date` that read the clock: `new Date()` and `Date()`. The linter cannot tell them apart. */
-function clockReads(path: string, text: string): readonly string[] {
+/** Line of each node that `isMeant` says yes to, as `path:line`. Comments are no nodes. */
+function placesOf(
+  path: string,
+  text: string,
+  isMeant: (node: ts.Node) => boolean,
+): readonly string[] {
   const found: string[] = [];
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
   function visit(node: ts.Node): void {
-    const isDate =
-      (ts.isNewExpression(node) || ts.isCallExpression(node)) &&
-      ts.isIdentifier(node.expression) &&
-      node.expression.text === "Date";
-    if (isDate && (ts.isCallExpression(node) || (node.arguments?.length ?? 0) === 0)) {
+    if (isMeant(node)) {
       const { line } = source.getLineAndCharacterOfPosition(node.getStart());
       found.push(`${path}:${line + 1}`);
     }
@@ -47,6 +47,47 @@ function clockReads(path: string, text: string): readonly string[] {
   }
   visit(source);
   return found;
+}
+
+/** Calls of `Date` that read the clock: `new Date()` and `Date()`. The linter cannot tell them apart. */
+function isClockRead(node: ts.Node): boolean {
+  const isDate =
+    (ts.isNewExpression(node) || ts.isCallExpression(node)) &&
+    ts.isIdentifier(node.expression) &&
+    node.expression.text === "Date";
+  return isDate && (ts.isCallExpression(node) || (node.arguments?.length ?? 0) === 0);
+}
+
+function placesIn(
+  files: readonly string[],
+  isMeant: (node: ts.Node) => boolean,
+): readonly string[] {
+  return files.flatMap((file) => placesOf(file, readFileSync(join(root, file), "utf8"), isMeant));
+}
+
+/** Words that name a drain or a placement mode: what they mean for a write is Rego's to say. */
+const policyWords = /draining_readonly|evacuating|^(?:strict|weighted)$/;
+
+/** In a string, a type or a template, or as a name such as a case in a table. */
+function isPolicyWord(node: ts.Node): boolean {
+  const isText = ts.isStringLiteralLike(node) || ts.isTemplateLiteralToken(node);
+  if (isText || ts.isIdentifier(node)) return policyWords.test(node.text);
+  return false;
+}
+
+/** Files that may hold such a word, with the reason. */
+const policyWordReasons: Readonly<Record<string, string>> = {
+  "proxy/policy/results.ts": "reads what Rego answered: a mode is one of the two, or malformed",
+};
+
+/** `Math.log` and its kin: their last digits differ between engines, and so would owners. */
+function isLogarithm(node: ts.Node): boolean {
+  return ts.isIdentifier(node) && /^log(?:1p|2|10)?$/.test(node.text) && isOfMath(node.parent);
+}
+
+function isOfMath(node: ts.Node): boolean {
+  if (ts.isPropertyAccessExpression(node)) return node.expression.getText() === "Math";
+  return ts.isBindingElement(node) && node.parent.parent.getText().endsWith("= Math");
 }
 
 interface LintOverride {
@@ -127,7 +168,7 @@ t.test("every layer rule fires on a tree that breaks it", async (t) => {
     "proxy/placement/a.ts": `import "../s3/sigv4.ts";\nexport const a = 1;\n`,
     "proxy/policy/a.ts": `import "../gateway/a.ts";\nimport "tap";\n`,
     "proxy/upstream/a.ts": `import "../gateway/a.ts";\nimport "zod";\n`,
-    "proxy/operations/a.ts": `import "../policy/a.ts";\nimport "undici";\n`,
+    "proxy/operations/a.ts": `import "../policy/a.ts";\nimport "undici";\nimport "node:net";\n`,
     "proxy/workers/a.ts": `import "../operations/a.ts";\nimport "etcd3";\n`,
     "proxy/admin/a.ts": `import "../gateway/a.ts";\nimport "prom-client";\n`,
     "proxy/cli/a.ts": `import "../gateway/a.ts";\nimport "@open-policy-agent/opa-wasm";\n`,
@@ -145,12 +186,42 @@ t.test("nothing but the shells reads the clock through Date", async (t) => {
     (file) => !patterns.some((pattern) => matches(file, pattern)),
   );
   t.ok(pure.length > 40, `${pure.length} files are no shell`);
-  const reads = pure.flatMap((file) => clockReads(file, readFileSync(join(root, file), "utf8")));
-  t.strictSame(reads, []);
-  t.strictSame(clockReads("x.ts", "new Date();\nDate();\nnew Date(5);\nDate.UTC(2026, 1);"), [
-    "x.ts:1",
-    "x.ts:2",
-  ]);
+  t.strictSame(placesIn(pure, isClockRead), []);
+  const calls = "new Date();\nDate();\nnew Date(5);\nDate.UTC(2026, 1);";
+  t.strictSame(placesOf("x.ts", calls, isClockRead), ["x.ts:1", "x.ts:2"]);
+});
+
+t.test("no code on a request's way knows drains or placement modes", async (t) => {
+  const folders = ["proxy/gateway", "proxy/operations", "proxy/policy"];
+  const files = folders.flatMap((folder) => sourceFiles(root, folder));
+  t.ok(files.length > 30, `${files.length} files`);
+  const found = placesIn(files, isPolicyWord).map((place) => place.replace(/:\d+$/, ""));
+  const allowed = Object.keys(policyWordReasons);
+  t.strictSame(
+    [...new Set(found)].toSorted(),
+    allowed,
+    "each with a reason, and each still needed",
+  );
+  const bad = [
+    'if (record.state === "draining_readonly") refuse();',
+    "switch (state) { case `evacuating`: break; }",
+    'const isPinned = mode !== "strict";',
+    'type Mode = "weighted";',
+    "const table = { strict: 1 };",
+    "// strict, weighted, evacuating",
+    'const text = "as strict as can be";',
+  ].join("\n");
+  const fired = [1, 2, 3, 4, 5].map((line) => `x.ts:${line}`);
+  t.strictSame(placesOf("x.ts", bad, isPolicyWord), fired);
+});
+
+t.test("placement takes no logarithm of the engine's", async (t) => {
+  const files = sourceFiles(root, "proxy/placement");
+  t.ok(files.length > 10, `${files.length} files`);
+  t.strictSame(placesIn(files, isLogarithm), []);
+  const bad =
+    "Math.log(x);\nMath.log2(x);\nconst { log } = Math;\nports.log.write();\nMath.imul(1, 2);";
+  t.strictSame(placesOf("x.ts", bad, isLogarithm), ["x.ts:1", "x.ts:2", "x.ts:3"]);
 });
 
 t.test("the linter refuses clock, chance, timers, environment and effects", async (t) => {

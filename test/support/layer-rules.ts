@@ -73,6 +73,16 @@ export const layerRules: readonly IForbiddenRuleType[] = [
     },
   },
   {
+    // An operation is given its candidates and reaches a cluster by the Upstream port alone.
+    name: "operations-reach-out-by-ports",
+    severity: "error",
+    from: { path: "^proxy/operations/" },
+    to: {
+      dependencyTypes: ["core", "npm", "npm-dev", "npm-optional", "npm-peer", "unknown"],
+      pathNot: "^(?:node:)?buffer$",
+    },
+  },
+  {
     name: "placement-imports-only-names",
     severity: "error",
     from: { path: "^proxy/placement/" },
