@@ -45,7 +45,7 @@ type TourStep =
 const objectCount = 600;
 const lateCount = 60;
 const parallel = 16;
-const buckets = { main: "tour-photos", strict: "tour-archive", late: "tour-later" } as const;
+const buckets = { main: "tour-pictures", strict: "tour-archive", late: "tour-later" } as const;
 const drained = "c";
 
 /** Runs the tour. @throws Error at the first deviation. */
