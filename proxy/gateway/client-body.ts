@@ -44,7 +44,7 @@ async function* verified(
   chunks: AsyncIterable<Uint8Array>,
   options: ClientBodyOptions & { readonly sha256: string | null },
 ): AsyncGenerator<Uint8Array> {
-  const { sha256, beginChecksum } = options;
+  const { sha256, response, beginChecksum } = options;
   const expected = options.payload.checksum;
   const hash = sha256 === null ? null : createHash("sha256");
   const checksum = expected === null ? null : beginChecksum(expected.algorithm);
@@ -58,10 +58,10 @@ async function* verified(
     sha256 !== null &&
     !timingSafeEqual(hash.digest(), Buffer.from(sha256, "hex"))
   ) {
-    throw new S3Error("XAmzContentSHA256Mismatch");
+    throw refused(response, new S3Error("XAmzContentSHA256Mismatch"));
   }
   if (checksum !== null && expected !== null && !isExpected(checksum, expected.value)) {
-    throw new S3Error("BadDigest");
+    throw refused(response, new S3Error("BadDigest"));
   }
 }
 
@@ -78,19 +78,19 @@ async function* decoded(options: ClientBodyOptions): AsyncGenerator<Uint8Array> 
     trailer,
     beginChecksum,
   });
-  try {
-    for await (const bytes of read(options)) {
-      const result = decoder.push(bytes);
-      if (result.kind === "error") throw result.error;
-      yield* result.pieces;
-    }
-    const fault = decoder.end();
-    if (fault !== null) throw fault;
-  } catch (caught) {
-    // A body that lies about its framing leaves no connection to go on with.
-    if (!response.headersSent) response.setHeader("connection", "close");
-    throw caught;
+  for await (const bytes of read(options)) {
+    const result = decoder.push(bytes);
+    if (result.kind === "error") throw refused(response, result.error);
+    yield* result.pieces;
   }
+  const fault = decoder.end();
+  if (fault !== null) throw refused(response, fault);
+}
+
+/** A client whose body is not what it says is left with no connection to go on with. */
+function refused(response: ServerResponse, error: S3Error): S3Error {
+  if (!response.headersSent) response.setHeader("connection", "close");
+  return error;
 }
 
 async function* read(options: ClientBodyOptions): AsyncGenerator<Uint8Array> {
