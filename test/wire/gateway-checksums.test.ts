@@ -9,6 +9,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   PutObjectCommand,
+  type S3Client,
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
@@ -66,6 +67,7 @@ t.test("the AWS SDK works with its default settings", async (t) => {
     requestChecksumCalculation: "WHEN_SUPPORTED",
     responseChecksumValidation: "WHEN_SUPPORTED",
   });
+  const payloads = payloadsSent(s3);
   for (const size of [...sizes, 3_000_000]) {
     const data = Buffer.alloc(size, 5);
     const algorithms = [undefined, "CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] as const;
@@ -93,6 +95,7 @@ t.test("the AWS SDK works with its default settings", async (t) => {
       }
     }
   }
+  t.ok(payloads.has("STREAMING-UNSIGNED-PAYLOAD-TRAILER"), [...payloads].join());
   const Key = "parts";
   const part = Buffer.alloc(300_000, 9);
   const { UploadId } = await s3.send(new CreateMultipartUploadCommand({ Bucket: bucket, Key }));
@@ -111,6 +114,23 @@ t.test("the AWS SDK works with its default settings", async (t) => {
     sha256(Buffer.concat([part, part])),
   );
 });
+
+/** Collects every x-amz-content-sha256 that a client sends. */
+function payloadsSent(s3: S3Client): ReadonlySet<string> {
+  const seen = new Set<string>();
+  s3.middlewareStack.add(
+    (next) => async (args) => {
+      const request: unknown = args.request;
+      if (typeof request === "object" && request !== null && "headers" in request) {
+        const headers = new Headers(Object.entries(request.headers ?? {}));
+        seen.add(headers.get("x-amz-content-sha256") ?? "");
+      }
+      return await next(args);
+    },
+    { step: "finalizeRequest", priority: "low" },
+  );
+  return seen;
+}
 
 /** Uneven pieces, as a file or a pipe gives them. */
 function* pieces(data: Buffer): Generator<Buffer> {
