@@ -69,7 +69,7 @@ export class ChunkTrailer {
   #checksum(name: string, text: string): TrailerStep {
     const algorithm = checksumAlgorithm(name);
     if (algorithm === null || algorithm !== this.#options.announced || this.#value !== null) {
-      return malformed(`A trailer was not announced or is repeated`);
+      return malformed("A trailer was not announced or is repeated");
     }
     this.#value = checksumValue(algorithm, text);
     if (this.#value === null) {
@@ -91,7 +91,8 @@ export class ChunkTrailer {
     if (chain !== null) {
       if (this.#signature === null) return malformed(`Trailer "${signatureField}" is missing`);
       if (!chain.isTrailerSigned(hash("sha256", this.#signed), this.#signature)) {
-        return failed(new S3Error("SignatureDoesNotMatch"));
+        const message = "The signature of the trailer does not match it";
+        return failed(new S3Error("SignatureDoesNotMatch", { message }));
       }
     }
     return { kind: "end", blankMayFollow: this.#endedWithLf };

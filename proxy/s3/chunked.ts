@@ -117,7 +117,7 @@ export class ChunkedDecoder {
     this.#state = "data-end";
     if (this.#chain === null || this.#chunkHash === null) return null;
     const signed = this.#chain.isChunkSigned(this.#chunkHash.digest("hex"), this.#chunkSignature);
-    return signed ? null : new S3Error("SignatureDoesNotMatch");
+    return signed ? null : wrongSignature();
   }
 
   #gather(input: Buffer, from: number, to: number): S3Error | null {
@@ -190,7 +190,7 @@ export class ChunkedDecoder {
 
   #lastChunk(signature: string): S3Error | null {
     if (this.#chain !== null && !this.#chain.isChunkSigned(emptyPayloadHash, signature)) {
-      return new S3Error("SignatureDoesNotMatch");
+      return wrongSignature();
     }
     if (this.#givenBytes !== this.#options.decodedLengthBytes) return new S3Error("IncompleteBody");
     this.#state = "trailer";
@@ -208,6 +208,12 @@ export class ChunkedDecoder {
     this.#state = step.blankMayFollow ? "blank-or-end" : "end";
     return null;
   }
+}
+
+function wrongSignature(): S3Error {
+  return new S3Error("SignatureDoesNotMatch", {
+    message: "The signature of a chunk does not match its data",
+  });
 }
 
 function extraBytes(): S3Error {

@@ -2,65 +2,15 @@
 // framing, signatures and trailers.
 
 import t from "tap";
-import { openChecksums } from "../../proxy/gateway/checksums.ts";
-import type { ChunkSigning } from "../../proxy/s3/chunk-signatures.ts";
-import { ChunkedDecoder, type ChunkedOptions } from "../../proxy/s3/chunked.ts";
-import { SigningKeys } from "../../proxy/s3/sigv4.ts";
+import type { ChunkedOptions } from "../../proxy/s3/chunked.ts";
 import {
   type ChunkFrame,
-  type ChunkSeed,
   chunkFrame,
   frameBytes,
   spoiled,
   withChunk,
 } from "../support/s3-chunked.ts";
-
-const beginChecksum = await openChecksums();
-
-// https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
-const seed: ChunkSeed = {
-  secretAccessKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-  amzDate: "20130524T000000Z",
-  scope: "20130524/us-east-1/s3/aws4_request",
-  seed: "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
-};
-const signing: ChunkSigning = {
-  key: new SigningKeys(1).key(
-    { accessKeyId: "AKIAIOSFODNN7EXAMPLE", sessionToken: null, ...seed },
-    "20130524",
-    "us-east-1",
-    "s3",
-  ),
-  ...seed,
-};
-
-/** What comes out: the data, or the code of the error. */
-function decode(
-  pieces: readonly Buffer[],
-  options: Partial<ChunkedOptions> & Pick<ChunkedOptions, "decodedLengthBytes">,
-): string {
-  const decoder = new ChunkedDecoder({
-    signing: null,
-    signedTrailer: false,
-    trailer: null,
-    beginChecksum,
-    ...options,
-  });
-  const data: Uint8Array[] = [];
-  for (const piece of pieces) {
-    const result = decoder.push(piece);
-    if (result.kind === "error") return result.error.code;
-    data.push(...result.pieces);
-  }
-  return decoder.end()?.code ?? Buffer.concat(data).toString("latin1");
-}
-
-function splits(bytes: Buffer): readonly (readonly Buffer[])[] {
-  const all: Buffer[][] = [[bytes], [...bytes].map((byte) => Buffer.of(byte))];
-  for (let at = 1; at < bytes.length; at += 1)
-    all.push([bytes.subarray(0, at), bytes.subarray(at)]);
-  return all;
-}
+import { beginChecksum, decode, seed, signing, splits } from "../support/s3-decode.ts";
 
 t.test("the published example decodes, and not with another byte or signature", async (t) => {
   const signatures = [
@@ -87,6 +37,36 @@ t.test("the published example decodes, and not with another byte or signature", 
     const other = body("a")
       .toString()
       .replace(signature, spoiled(`${signature}\r\n`).trim());
+    t.equal(decode([Buffer.from(other)], options), "SignatureDoesNotMatch");
+  }
+});
+
+t.test("the published example with a trailer decodes, and nothing else does", async (t) => {
+  // https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
+  const signatures = [
+    "b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
+    "1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
+    "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
+    "d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435",
+  ];
+  const [first = "", second = "", last = "", trailer = ""] = signatures;
+  const body =
+    `10000;chunk-signature=${first}\r\n${"a".repeat(65536)}\r\n` +
+    `400;chunk-signature=${second}\r\n${"a".repeat(1024)}\r\n` +
+    `0;chunk-signature=${last}\r\n` +
+    `x-amz-checksum-crc32c:sOO8/Q==\r\nx-amz-trailer-signature:${trailer}\r\n\r\n`;
+  const options: Partial<ChunkedOptions> & { readonly decodedLengthBytes: number } = {
+    decodedLengthBytes: 66560,
+    signing: {
+      ...signing,
+      seed: "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e",
+    },
+    signedTrailer: true,
+    trailer: "crc32c",
+  };
+  t.equal(decode([Buffer.from(body)], options), "a".repeat(66560));
+  for (const signature of signatures) {
+    const other = body.replace(signature, spoiled(`${signature}\r\n`).trim());
     t.equal(decode([Buffer.from(other)], options), "SignatureDoesNotMatch");
   }
 });

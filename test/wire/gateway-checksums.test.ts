@@ -13,8 +13,11 @@ import {
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
-import { startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
+import { encodeQuery } from "../../proxy/s3/query.ts";
+import { clientKeys, startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
 import { type RawAnswer, rawExchange, rawHead } from "../support/raw-http.ts";
+import { type ChunkFrame, chunkFrame, frameBytes, spoiled } from "../support/s3-chunked.ts";
+import { smithyPresign } from "../support/s3-smithy.ts";
 import { bucket, crc32Of, sha256 } from "../support/s3-uploads.ts";
 
 const sizes = [0, 1, 8191, 8192, 65_536, 200_000];
@@ -59,6 +62,50 @@ t.test("a checksum in the head of a plain body is verified", async (t) => {
       await headgate.s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: "k" }));
     }
   }
+});
+
+t.test("chunks may be chained to the signature of a presigned URL", async (t) => {
+  const headgate = await open(t);
+  const { host } = new URL(headgate.url);
+  const data = Buffer.alloc(100_000, 4);
+  const headers = {
+    host,
+    "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    "x-amz-decoded-content-length": String(data.length),
+  };
+  const path = `/${bucket}/k`;
+  const query = await smithyPresign(
+    {
+      method: "PUT",
+      path,
+      query: {},
+      headers,
+      epochMs: Date.now(),
+      region: "us-east-1",
+      credentials: { ...clientKeys, sessionToken: null },
+    },
+    60,
+  );
+  const parameter = (name: string): string => query.find(([given]) => given === name)?.[1] ?? "";
+  const amzDate = parameter("X-Amz-Date");
+  const seed = {
+    secretAccessKey: clientKeys.secretAccessKey,
+    amzDate,
+    scope: `${amzDate.slice(0, 8)}/us-east-1/s3/aws4_request`,
+    seed: parameter("X-Amz-Signature"),
+  };
+  const put = async (frame: ChunkFrame): Promise<number> => {
+    const body = frameBytes(frame);
+    const fields = Object.entries({ ...headers, "content-length": body.length });
+    const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    const head = `PUT ${path}?${encodeQuery(query)} HTTP/1.1\r\n${lines}\r\n`;
+    return (await rawExchange(headgate.url, head, body)).status;
+  };
+  const frame = chunkFrame(data, { chunkBytes: 65_536, seed });
+  t.equal(await put({ ...frame, last: spoiled(frame.last) }), 403);
+  t.strictSame(stored(headgate), []);
+  t.equal(await put(frame), 200);
+  t.strictSame(stored(headgate), [{ key: "k", body: sha256(data) }]);
 });
 
 t.test("the AWS SDK works with its default settings", async (t) => {
