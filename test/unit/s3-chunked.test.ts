@@ -2,7 +2,7 @@
 // framing, signatures and trailers.
 
 import t from "tap";
-import type { ChunkedOptions } from "../../proxy/s3/chunked.ts";
+import { ChunkedDecoder, type ChunkedOptions } from "../../proxy/s3/chunked.ts";
 import {
   type ChunkFrame,
   chunkFrame,
@@ -295,6 +295,26 @@ t.test("every fault of the framing is refused, however the body is split", async
       );
     }
   }
+});
+
+t.test("a line that does not end is refused at its limit, not kept", async (t) => {
+  const limit = (before: string, filling: string): number => {
+    const decoder = new ChunkedDecoder({
+      decodedLengthBytes: 3,
+      signing: null,
+      signedTrailer: false,
+      trailer: "crc32",
+      beginChecksum,
+    });
+    t.equal(decoder.push(Buffer.from(before)).kind, "data");
+    for (let count = 1; count < 10_000; count += 1) {
+      if (decoder.push(Buffer.from(filling)).kind === "error") return count;
+    }
+    return Number.POSITIVE_INFINITY;
+  };
+  t.equal(limit("", "0"), 256, "size line");
+  t.equal(limit("3\r\nabc", "\r"), 2, "behind data");
+  t.equal(limit("3\r\nabc\r\n0\r\n", "x"), 1024, "trailer");
 });
 
 t.test("the declared length is the length", async (t) => {
