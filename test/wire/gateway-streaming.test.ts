@@ -124,7 +124,7 @@ const faults: readonly Fault[] = [
   {
     name: "bad middle chunk signature",
     applies: isSigned,
-    with: badChunk((count) => (count >> 1 === count ? 0 : count >> 1)),
+    with: badChunk((count) => count >> 1),
     answer: "403 SignatureDoesNotMatch",
   },
   {
@@ -202,15 +202,14 @@ for (const mode of modes) {
         if (fault.applies?.(mode, size) === false) continue;
         for (const chunked of [false, true]) {
           const upload = { key: "k", data, inHttpChunks: chunked, ...fault.with(size) };
-          const answer = await send(headgate.url, mode, upload);
-          const code = /<Code>(\w+)<\/Code>/.exec(answer.text)?.[1] ?? "";
-          t.equal(
-            `${answer.status} ${code}`,
-            fault.answer,
+          const { status, text } = await send(headgate.url, mode, upload);
+          const code = /<Code>(\w+)<\/Code>/.exec(text)?.[1] ?? "";
+          const closes = /connection: close/i.test(text) || fault.name === "bad seed";
+          t.strictSame(
+            { answer: `${status} ${code}`, closes, stored: stored(headgate) },
+            { answer: fault.answer, closes: true, stored: [] },
             `${size} bytes, ${fault.name}, ${chunked}`,
           );
-          if (fault.name !== "bad seed") t.match(answer.text, /connection: close/i);
-          t.strictSame(stored(headgate), []);
         }
       }
       const good = await send(headgate.url, mode, { key: "k", data, inHttpChunks: false });
