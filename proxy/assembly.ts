@@ -13,6 +13,7 @@ import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
 import { clusterRecord, stateDriver, upstreamCluster } from "./assembly-options.ts";
 import type { Config } from "./config.ts";
+import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
 import type { Listener } from "./gateway/listener.ts";
@@ -277,6 +278,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     },
     baseDomains: listen.baseDomains,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
+    beginChecksum: await openChecksums(),
     maxInFlight: listen.maxInFlight,
     clock: system.clock,
     timers: system.timers,

@@ -154,6 +154,7 @@ t.test("every layer rule fires on a tree that breaks it", async (t) => {
         zod: "*",
         etcd3: "*",
         "prom-client": "*",
+        "hash-wasm": "*",
         "@open-policy-agent/opa-wasm": "*",
       },
       devDependencies: { tap: "*" },
@@ -168,7 +169,12 @@ t.test("every layer rule fires on a tree that breaks it", async (t) => {
     "proxy/placement/a.ts": `import "../s3/sigv4.ts";\nexport const a = 1;\n`,
     "proxy/policy/a.ts": `import "../gateway/a.ts";\nimport "tap";\n`,
     "proxy/upstream/a.ts": `import "../gateway/a.ts";\nimport "zod";\n`,
-    "proxy/operations/a.ts": `import "../policy/a.ts";\nimport "undici";\nimport "node:net";\n`,
+    "proxy/operations/a.ts": `import "../policy/a.ts";
+import "undici";
+import "node:net";
+`,
+    "proxy/operations/b.ts": `import "hash-wasm";
+`,
     "proxy/workers/a.ts": `import "../operations/a.ts";\nimport "etcd3";\n`,
     "proxy/admin/a.ts": `import "../gateway/a.ts";\nimport "prom-client";\n`,
     "proxy/cli/a.ts": `import "../gateway/a.ts";\nimport "@open-policy-agent/opa-wasm";\n`,

@@ -28,7 +28,7 @@ export function welcomeText(options: WelcomeOptions): string {
     "",
     "Try it from another terminal. aws-cli:",
     `  export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY=${secretAccessKey}`,
-    "  export AWS_DEFAULT_REGION=us-east-1 AWS_REQUEST_CHECKSUM_CALCULATION=when_required",
+    "  export AWS_DEFAULT_REGION=us-east-1",
     `  aws --endpoint-url ${endpoint} s3 mb s3://hello`,
     `  echo hello | aws --endpoint-url ${endpoint} s3 cp - s3://hello/greeting.txt`,
     `  aws --endpoint-url ${endpoint} s3 ls s3://hello`,

@@ -5,6 +5,7 @@ import type { AuthFailure } from "../placement/ports.ts";
 import type { Principal } from "../policy/ports.ts";
 import type { Authorization } from "../s3/authorization.ts";
 import { type AuthorizationCache, readAuthorization } from "../s3/authorization.ts";
+import type { ChunkSigning } from "../s3/chunk-signatures.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import type { AccessKeyId } from "../s3/names.ts";
@@ -39,6 +40,8 @@ export type Authentication =
       readonly kind: "caller";
       readonly principal: Principal;
       readonly authorization: Authorization;
+      /** What the signature was verified with; null for an anonymous caller. */
+      readonly credential: Credential | null;
       /** The query in the reading that verified. */
       readonly query: QueryList;
     }
@@ -64,7 +67,8 @@ export function authenticate(
     return { kind: "failed", error: authorization.error, reason: "malformed" };
   }
   if (authorization.kind === "anonymous") {
-    return { kind: "caller", principal: nobody, authorization, query: head.query };
+    const query = head.query;
+    return { kind: "caller", principal: nobody, authorization, credential: null, query };
   }
   if (authorization.kind === "header" && contentSha256(head, "header") === null) {
     // Said before the signature is tried: it is the commonest omission of hand-made requests.
@@ -95,7 +99,24 @@ export function authenticate(
     kind: "caller",
     principal: { ...credential.principal, scheme: authorization.kind },
     authorization,
+    credential,
     query: verified.query,
+  };
+}
+
+/** What the chunk signatures of a verified caller's body are chained to; null for an anonymous one. */
+export function chunkSigning(
+  caller: Extract<Authentication, { kind: "caller" }>,
+  settings: AuthenticationSettings,
+): ChunkSigning | null {
+  const { authorization, credential } = caller;
+  if (authorization.kind === "anonymous" || credential === null) return null;
+  const { date, region, amzDate, signature } = authorization;
+  return {
+    key: settings.keys.key({ ...credential, sessionToken: null }, date, region, "s3"),
+    amzDate,
+    scope: `${date}/${region}/s3/aws4_request`,
+    seed: signature,
   };
 }
 

@@ -1,18 +1,24 @@
-// The request body as a stream of verified bytes: exact length, no stall beyond the limit, SHA-256
-// as signed. `100 Continue` goes out only when somebody starts to read, that is after authentication,
-// policy and placement said yes (s3-protocol.md 2.6).
+// The request body as a stream of verified bytes: exact length, no stall beyond the limit, SHA-256 and
+// checksum as sent, aws-chunked framing decoded. `100 Continue` goes out only when somebody starts to
+// read, that is after authentication, policy and placement said yes (s3-protocol.md 2.6).
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ClientBody } from "../operations/context.ts";
 import type { Timers } from "../placement/ports.ts";
+import { type BeginChecksum, isExpected } from "../s3/checksum.ts";
+import type { ChunkSigning } from "../s3/chunk-signatures.ts";
+import { ChunkedDecoder } from "../s3/chunked.ts";
 import { S3Error } from "../s3/errors.ts";
+import { isStreaming, type Payload } from "../s3/payload.ts";
 
 export interface ClientBodyOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly lengthBytes: number;
-  readonly sha256: string | null;
+  readonly payload: Payload;
+  /** What the chunks of a signed streaming body are chained to. */
+  readonly signing: ChunkSigning | null;
+  readonly beginChecksum: BeginChecksum;
   /** The client waits for `100 Continue`. */
   readonly expectsContinue: boolean;
   /** Longest wait for the next byte. */
@@ -21,32 +27,75 @@ export interface ClientBodyOptions {
 }
 
 export function clientBody(options: ClientBodyOptions): ClientBody {
+  const { payload } = options;
   return {
-    lengthBytes: options.lengthBytes,
-    sha256: options.sha256,
-    chunks: ({ verifySha256 }) =>
-      verifySha256 && options.sha256 !== null
-        ? hashed(read(options), options.sha256)
-        : read(options),
+    lengthBytes: payload.lengthBytes,
+    sha256: payload.sha256,
+    chunks: ({ verifySha256 }) => {
+      const chunks = isStreaming(payload) ? decoded(options) : read(options);
+      const sha256 = verifySha256 ? payload.sha256 : null;
+      if (sha256 === null && payload.checksum === null) return chunks;
+      return verified(chunks, { ...options, sha256 });
+    },
   };
 }
 
-async function* hashed(
+async function* verified(
   chunks: AsyncIterable<Uint8Array>,
-  sha256: string,
+  options: ClientBodyOptions & { readonly sha256: string | null },
 ): AsyncGenerator<Uint8Array> {
-  const hash = createHash("sha256");
+  const { sha256, response, beginChecksum } = options;
+  const expected = options.payload.checksum;
+  const hash = sha256 === null ? null : createHash("sha256");
+  const checksum = expected === null ? null : beginChecksum(expected.algorithm);
   for await (const chunk of chunks) {
-    hash.update(chunk);
+    hash?.update(chunk);
+    checksum?.update(chunk);
     yield chunk;
   }
-  if (!timingSafeEqual(hash.digest(), Buffer.from(sha256, "hex"))) {
-    throw new S3Error("XAmzContentSHA256Mismatch");
+  if (
+    hash !== null &&
+    sha256 !== null &&
+    !timingSafeEqual(hash.digest(), Buffer.from(sha256, "hex"))
+  ) {
+    throw refused(response, new S3Error("XAmzContentSHA256Mismatch"));
+  }
+  if (checksum !== null && expected !== null && !isExpected(checksum, expected.value)) {
+    throw refused(response, new S3Error("BadDigest"));
   }
 }
 
+/** The data of an aws-chunked body. Reads to the end of the request: nothing may follow the last chunk. */
+async function* decoded(options: ClientBodyOptions): AsyncGenerator<Uint8Array> {
+  const { payload, response, signing, beginChecksum } = options;
+  const { mode, lengthBytes, trailer } = payload;
+  const isSigned = mode !== "streaming-unsigned-trailer";
+  if (isSigned && signing === null) throw new Error("A signed body has an anonymous caller");
+  const decoder = new ChunkedDecoder({
+    decodedLengthBytes: lengthBytes,
+    signing: isSigned ? signing : null,
+    signedTrailer: mode === "streaming-signed-trailer",
+    trailer,
+    beginChecksum,
+  });
+  for await (const bytes of read(options)) {
+    const result = decoder.push(bytes);
+    if (result.kind === "error") throw refused(response, result.error);
+    yield* result.pieces;
+  }
+  const fault = decoder.end();
+  if (fault !== null) throw refused(response, fault);
+}
+
+/** A client whose body is not what it says is left with no connection to go on with. */
+function refused(response: ServerResponse, error: S3Error): S3Error {
+  if (!response.headersSent) response.setHeader("connection", "close");
+  return error;
+}
+
 async function* read(options: ClientBodyOptions): AsyncGenerator<Uint8Array> {
-  const { request, response, lengthBytes, idleMs, timers } = options;
+  const { request, response, idleMs, timers } = options;
+  const lengthBytes = options.payload.wireLengthBytes;
   if (lengthBytes === 0) return;
   if (options.expectsContinue) response.writeContinue();
   let seen = 0;
@@ -71,7 +120,7 @@ async function* read(options: ClientBodyOptions): AsyncGenerator<Uint8Array> {
     waiting.stop();
   }
   // node:http enforces Content-Length from above; a connection that ends early comes here as `aborted`.
-  if (seen !== lengthBytes) throw new S3Error("IncompleteBody");
+  if (lengthBytes !== null && seen !== lengthBytes) throw new S3Error("IncompleteBody");
 }
 
 function stalled(): S3Error {

@@ -13,6 +13,7 @@ import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports
 import type { Address } from "../s3/address.ts";
 import { parseAddress } from "../s3/address.ts";
 import { readBucketConfiguration } from "../s3/bucket-document.ts";
+import type { BeginChecksum } from "../s3/checksum.ts";
 import { S3Error } from "../s3/errors.ts";
 import {
   requestHeadersUpstream,
@@ -24,11 +25,11 @@ import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import { classifyOperation } from "../s3/operation.ts";
 import type { Payload } from "../s3/payload.ts";
-import { readPayload } from "../s3/payload.ts";
+import { isStreaming, readPayload } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import type { Authentication, AuthenticationSettings } from "./authenticate.ts";
-import { authenticate } from "./authenticate.ts";
+import { authenticate, chunkSigning } from "./authenticate.ts";
 import { Cancellation } from "./cancellation.ts";
 import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
@@ -48,6 +49,7 @@ export interface GatewayParts extends PlacingParts {
   readonly authentication: AuthenticationSettings;
   readonly baseDomains: readonly string[];
   readonly bodyIdleMs: number;
+  readonly beginChecksum: BeginChecksum;
   /** Requests under way at once; one more answers 503 SlowDown. */
   readonly maxInFlight: number;
   readonly clock: Clock;
@@ -93,7 +95,7 @@ export class Gateway {
       const operation = nameOperation(head, address, trace);
       const caller = verifyCaller(head, parts, trace);
       const payload = readBodyForm(head, caller, operation);
-      const body = openBody(payload, { request, response, expectsContinue, parts });
+      const body = openBody(payload, { request, response, expectsContinue, caller, parts });
       const asked: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
@@ -123,7 +125,7 @@ export class Gateway {
         bucket: address.bucket,
         key: address.key,
         query: facts.query,
-        headers: requestHeadersUpstream(head),
+        headers: requestHeadersUpstream(head, isStreaming(payload)),
         body,
         locationConstraint: facts.locationConstraint,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
@@ -201,18 +203,20 @@ function openBody(
     readonly request: IncomingMessage;
     readonly response: ServerResponse;
     readonly expectsContinue: boolean;
+    readonly caller: Caller;
     readonly parts: GatewayParts;
   },
 ): ClientBody | null {
-  const { request, response, expectsContinue, parts } = from;
+  const { request, response, expectsContinue, caller, parts } = from;
   if (payload.lengthBytes === 0 && request.method !== "PUT" && request.method !== "POST")
     return null;
   return clientBody({
     request,
     response,
     expectsContinue,
-    lengthBytes: payload.lengthBytes,
-    sha256: payload.sha256,
+    payload,
+    signing: isStreaming(payload) ? chunkSigning(caller, parts.authentication) : null,
+    beginChecksum: parts.beginChecksum,
     idleMs: parts.bodyIdleMs,
     timers: parts.timers,
   });

@@ -39,6 +39,9 @@ const endsHere: ReadonlySet<string> = new Set([
   "x-real-ip",
 ]);
 
+/** Says which checksum stands behind an aws-chunked body: wrong once the body is decoded. */
+const aboutFraming = "x-amz-sdk-checksum-algorithm";
+
 /** Fields of an upstream's answer that are about the upstream. */
 const aboutUpstream: ReadonlySet<string> = new Set([
   "alt-svc",
@@ -63,13 +66,18 @@ const upstreamParameters: ReadonlySet<string> = new Set([
 
 /**
  * The client's fields that travel upstream, one line a name in order of first arrival, repeated ones
- * joined (RGW hashes only one line of a repeated field). Content-Encoding loses its `aws-chunked`.
+ * joined (RGW hashes only one line of a repeated field). Content-Encoding loses its `aws-chunked`; of a
+ * `decoded` body nothing goes on that told of its framing.
  */
-export function requestHeadersUpstream(head: Pick<RequestHead, "headers">): HeaderList {
+export function requestHeadersUpstream(
+  head: Pick<RequestHead, "headers">,
+  decoded = false,
+): HeaderList {
   const nominated = fieldTokens(head.headers, "connection");
   const joined = new Map<string, string>();
   for (const [name, value] of head.headers) {
     if (!travelsUpstream(name) || nominated.includes(name)) continue;
+    if (decoded && name === aboutFraming) continue;
     const before = joined.get(name);
     joined.set(name, before === undefined ? value : `${before},${value}`);
   }

@@ -1,10 +1,11 @@
 // How the body of a request is sent and protected: every value of x-amz-content-sha256 by the form of
-// authorization, and the declared length (s3-protocol.md 2.2). The two are independent: the header
-// never says who the caller is. Decided from the head alone, before a byte of the body is read.
+// authorization, the declared lengths and the checksum (s3-protocol.md 2.2). The header never says who
+// the caller is. Decided from the head alone, before a byte of the body is read.
 
 import type { Authorization } from "./authorization.ts";
+import { type ChecksumAlgorithm, type ExpectedChecksum, readChecksums } from "./checksum.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
-import { fieldValue } from "./headers.ts";
+import { fieldValue, type HeaderList } from "./headers.ts";
 import type { S3Operation } from "./operation.ts";
 import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -19,10 +20,21 @@ type PayloadMode =
 
 export interface Payload {
   readonly mode: PayloadMode;
-  /** Bytes of body on the wire, from Content-Length; 0 when there is no body. */
+  /** Bytes of the body itself, without chunk framing; 0 when there is no body. */
   readonly lengthBytes: number;
+  /** Bytes on the wire, from Content-Length; `null` in HTTP chunks, which only a streaming mode may use. */
+  readonly wireLengthBytes: number | null;
   /** Lower-case hex the body must hash to, in single-chunk mode. */
   readonly sha256: string | null;
+  /** What the body of an upload must sum up to, from the head. */
+  readonly checksum: ExpectedChecksum | null;
+  /** The checksum that is announced to stand behind the body. */
+  readonly trailer: ChecksumAlgorithm | null;
+}
+
+/** Whether the body is aws-chunked and must be decoded. */
+export function isStreaming({ mode }: Pick<Payload, "mode">): boolean {
+  return mode !== "unsigned" && mode !== "single-chunk";
 }
 
 export type PayloadResult =
@@ -55,56 +67,130 @@ export function contentSha256(head: RequestHead, kind: Authorization["kind"]): s
   return queryValue(head.query, "X-Amz-Content-Sha256");
 }
 
-/** Reads the payload mode and length of a request. */
+interface PayloadRequest {
+  readonly head: RequestHead;
+  readonly authorization: Authorization;
+  readonly options: PayloadOptions;
+}
+
+/** Reads the payload mode, lengths and checksum of a request. */
 export function readPayload(
   head: RequestHead,
   authorization: Authorization,
   options: PayloadOptions = {},
 ): PayloadResult {
+  const value = contentSha256(head, authorization.kind);
+  const request = { head, authorization, options };
+  const plain = value === null || value === unsignedPayload || /^[0-9a-f]{64}$/.test(value);
+  return plain ? plainPayload(value, request) : streamingPayload(value, request);
+}
+
+function plainPayload(
+  value: string | null,
+  { head, authorization, options }: PayloadRequest,
+): PayloadResult {
   const length = bodyLength(head, options.operation ?? null);
   if (typeof length !== "number") return { kind: "error", error: length };
-  const value = contentSha256(head, authorization.kind);
-  if (value === null) {
-    if (authorization.kind === "header" && options.requireContentSha256 !== false) {
-      return refusal("MissingSecurityHeader", 'Header "x-amz-content-sha256" is missing');
-    }
-    return { kind: "payload", mode: "unsigned", lengthBytes: length, sha256: null };
+  if (value === null && authorization.kind === "header" && options.requireContentSha256 !== false) {
+    return refusal("MissingSecurityHeader", 'Header "x-amz-content-sha256" is missing');
   }
-  if (value === unsignedPayload) {
-    return { kind: "payload", mode: "unsigned", lengthBytes: length, sha256: null };
-  }
-  if (!/^[0-9a-f]{64}$/.test(value)) return streamingPayload(value, authorization, options);
+  const sha256 = value === unsignedPayload ? null : value;
   const uploads = head.method === "PUT" || head.method === "POST";
-  if (uploads && (value === emptyPayloadHash) !== (length === 0)) {
+  if (sha256 !== null && uploads && (sha256 === emptyPayloadHash) !== (length === 0)) {
     return refusal(
       "XAmzContentSHA256Mismatch",
       "The body length does not fit x-amz-content-sha256",
     );
   }
-  return { kind: "payload", mode: "single-chunk", lengthBytes: length, sha256: value };
+  const checksums = isUpload(options.operation) ? readChecksums(head.headers, false) : noChecksums;
+  if (checksums.kind === "error") return checksums;
+  return {
+    kind: "payload",
+    mode: sha256 === null ? "unsigned" : "single-chunk",
+    lengthBytes: length,
+    wireLengthBytes: length,
+    sha256,
+    checksum: checksums.header,
+    trailer: null,
+  };
 }
 
-function streamingPayload(
+const noChecksums = { kind: "checksums", header: null, trailer: null } as const;
+
+function isUpload(operation: S3Operation | undefined): boolean {
+  return operation === "PutObject" || operation === "UploadPart";
+}
+
+function streamingPayload(value: string, request: PayloadRequest): PayloadResult {
+  const mode = streamingMode(value, request);
+  if (mode instanceof S3Error) return { kind: "error", error: mode };
+  const { headers } = request.head;
+  const lengthBytes = decodedLength(headers);
+  if (lengthBytes instanceof S3Error) return { kind: "error", error: lengthBytes };
+  const wireLengthBytes = wireLength(headers);
+  if (wireLengthBytes instanceof S3Error) return { kind: "error", error: wireLengthBytes };
+  const withTrailer = mode !== "streaming-signed";
+  const announces = fieldValue(headers, "x-amz-trailer") !== null;
+  if (announces && !withTrailer) {
+    return refusal("InvalidRequest", `Payload form "${value}" has no trailer`);
+  }
+  if (!announces && mode === "streaming-signed-trailer") {
+    return refusal("InvalidRequest", 'Header "x-amz-trailer" is missing');
+  }
+  const checksums = readChecksums(headers, withTrailer);
+  if (checksums.kind === "error") return checksums;
+  const { header: checksum, trailer } = checksums;
+  return { kind: "payload", mode, lengthBytes, wireLengthBytes, sha256: null, checksum, trailer };
+}
+
+function streamingMode(
   value: string,
-  authorization: Authorization,
-  options: PayloadOptions,
-): PayloadResult {
+  { authorization, options }: PayloadRequest,
+): PayloadMode | S3Error {
+  const mode = streamingModes.get(value);
   const ecdsa = /^STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD(?:-TRAILER)?$/.test(value);
-  if (!ecdsa && !streamingModes.has(value)) {
+  if (!ecdsa && mode === undefined) {
     const message = `Header "x-amz-content-sha256" must be "${unsignedPayload}", a streaming value or a lower-case SHA-256`;
-    return refusal("InvalidArgument", message);
+    return new S3Error("InvalidArgument", { message });
   }
   if (authorization.kind === "anonymous") {
-    return refusal("InvalidRequest", "A streaming payload needs a signed request");
+    return new S3Error("InvalidRequest", { message: "A streaming payload needs a signed request" });
   }
-  const { operation } = options;
-  if (operation !== undefined && operation !== "PutObject" && operation !== "UploadPart") {
-    return refusal(
-      "InvalidRequest",
-      "A streaming payload is valid for PutObject and UploadPart only",
-    );
+  if (options.operation !== undefined && !isUpload(options.operation)) {
+    return new S3Error("InvalidRequest", {
+      message: "A streaming payload is valid for PutObject and UploadPart only",
+    });
   }
-  return refusal("NotImplemented", `Payload form "${value}" is not implemented`);
+  const message = `Payload form "${value}" is not implemented`;
+  return mode ?? new S3Error("NotImplemented", { message });
+}
+
+function decodedLength(headers: HeaderList): number | S3Error {
+  const text = fieldValue(headers, "x-amz-decoded-content-length");
+  if (text === null) {
+    return new S3Error("MissingContentLength", {
+      message: "A streaming payload needs x-amz-decoded-content-length",
+    });
+  }
+  if (!/^\d{1,15}$/.test(text)) {
+    return new S3Error("InvalidArgument", {
+      message: 'Header "x-amz-decoded-content-length" is not valid',
+    });
+  }
+  const length = Number(text);
+  return length > maxBodyBytes ? new S3Error("EntityTooLarge") : length;
+}
+
+/** Content-Length around the chunks, or `null` where HTTP chunks are around them. */
+function wireLength(headers: HeaderList): number | null | S3Error {
+  if (fieldValue(headers, "transfer-encoding") !== null) return null;
+  const text = fieldValue(headers, "content-length");
+  return text === null ? new S3Error("MissingContentLength") : contentLength(text);
+}
+
+function contentLength(text: string): number | S3Error {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  return new S3Error("InvalidRequest", { message: 'Header "content-length" is not valid' });
 }
 
 /** Declared bytes of body, or why they cannot be told. The head has never both framing fields. */
@@ -120,10 +206,8 @@ function bodyLength(head: RequestHead, operation: S3Operation | null): number | 
       (operation === null && head.method === "PUT");
     return needed ? new S3Error("MissingContentLength") : 0;
   }
-  if (!/^\d{1,15}$/.test(text)) {
-    return new S3Error("InvalidRequest", { message: 'Header "content-length" is not valid' });
-  }
-  const length = Number(text);
+  const length = contentLength(text);
+  if (typeof length !== "number") return length;
   if (length > maxBodyBytes) return new S3Error("EntityTooLarge");
   if (length > 0 && head.method !== "PUT" && head.method !== "POST") {
     return new S3Error("InvalidRequest", { message: `A ${head.method} request must have no body` });

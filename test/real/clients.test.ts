@@ -80,7 +80,6 @@ async function aws(headgate: Headgate, args: readonly string[]): Promise<string>
       AWS_REGION: "us-east-1",
       AWS_EC2_METADATA_DISABLED: "true",
       AWS_MAX_ATTEMPTS: "1",
-      AWS_REQUEST_CHECKSUM_CALCULATION: "when_required",
       AWS_CONFIG_FILE: "/dev/null",
       AWS_SHARED_CREDENTIALS_FILE: "/dev/null",
     },

@@ -35,6 +35,7 @@ const packageOwners = {
   "@open-policy-agent/opa-wasm": "^proxy/policy/engine",
   etcd3: "^bridge/etcd-",
   "prom-client": "^proxy/admin/metrics",
+  "hash-wasm": "^proxy/gateway/checksums",
   zod: "^proxy/config",
 } as const satisfies Record<string, string>;
 

@@ -209,19 +209,15 @@ function payload(input: PayloadInput) {
 
 t.test("every payload form by form of authorization", async (t) => {
   const hash = "ab".repeat(32);
+  const streaming = (signed: string) => [signed, signed, "InvalidRequest"];
   const rows = [
     [hash, "single-chunk 5", "single-chunk 5", "single-chunk 5"],
     ["UNSIGNED-PAYLOAD", "unsigned 5", "unsigned 5", "unsigned 5"],
     [null, "MissingSecurityHeader", "unsigned 5", "unsigned 5"],
     [emptyPayloadHash, ...Array(3).fill("XAmzContentSHA256Mismatch")],
-    ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "NotImplemented", "NotImplemented", "InvalidRequest"],
-    [
-      "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
-      "NotImplemented",
-      "NotImplemented",
-      "InvalidRequest",
-    ],
-    ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "NotImplemented", "NotImplemented", "InvalidRequest"],
+    ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", ...streaming("streaming-signed 3")],
+    ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", ...streaming("InvalidRequest")],
+    ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", ...streaming("streaming-unsigned-trailer 3")],
     [
       "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
       "NotImplemented",
@@ -234,8 +230,9 @@ t.test("every payload form by form of authorization", async (t) => {
     ["", ...Array(3).fill("InvalidArgument")],
   ];
   for (const [sha256 = null, ...expected] of rows) {
+    const more: HeaderList = [["x-amz-decoded-content-length", "3"]];
     const seen = (["header", "presigned", "anonymous"] as const).map((auth) =>
-      payload({ auth, sha256 }),
+      payload({ auth, sha256, more }),
     );
     t.strictSame(seen, expected, `${sha256}`);
   }
@@ -253,6 +250,47 @@ t.test("empty bodies and streaming outside of uploads", async (t) => {
   t.equal(payload({ ...base, sha256: "ab".repeat(32), length: "0" }), "XAmzContentSHA256Mismatch");
   const streaming = { ...base, sha256: "STREAMING-UNSIGNED-PAYLOAD-TRAILER" };
   t.equal(payload({ ...streaming, operation: "CompleteMultipartUpload" }), "InvalidRequest");
+});
+
+t.test("a streaming body declares its decoded length and its trailer", async (t) => {
+  const decoded = (text: string): HeaderField => ["x-amz-decoded-content-length", text];
+  const announced: HeaderField = ["x-amz-trailer", "x-amz-checksum-crc32c"];
+  const checksum: HeaderField = ["x-amz-checksum-crc32c", "AAAAAA=="];
+  const inChunks: HeaderField = ["transfer-encoding", "chunked"];
+  const signed = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+  const unsigned = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+  const large = String(maxBodyBytes);
+  const rows: readonly (readonly [string, Partial<PayloadInput>, string])[] = [
+    [signed, {}, "MissingContentLength"],
+    [signed, { more: [decoded("5")], length: null }, "MissingContentLength"],
+    [signed, { more: [decoded("5"), inChunks], length: null }, "streaming-signed 5"],
+    [signed, { more: [decoded("5")], length: "x" }, "InvalidRequest"],
+    [signed, { more: [decoded("0")], length: "86" }, "streaming-signed 0"],
+    [signed, { more: [decoded("")] }, "InvalidArgument"],
+    [signed, { more: [decoded("-1")] }, "InvalidArgument"],
+    [signed, { more: [decoded("0x5")] }, "InvalidArgument"],
+    [signed, { more: [decoded("9".repeat(16))] }, "InvalidArgument"],
+    [signed, { more: [decoded(String(maxBodyBytes + 1))] }, "EntityTooLarge"],
+    [signed, { more: [decoded(large)], length: `${large}0` }, `streaming-signed ${large}`],
+    [signed, { more: [decoded("5"), checksum] }, "streaming-signed 5"],
+    [signed, { more: [decoded("5"), announced] }, "InvalidRequest"],
+    [`${signed}-TRAILER`, { more: [decoded("5")] }, "InvalidRequest"],
+    [`${signed}-TRAILER`, { more: [decoded("5"), announced] }, "streaming-signed-trailer 5"],
+    [unsigned, { more: [decoded("5"), announced] }, "streaming-unsigned-trailer 5"],
+    [unsigned, { more: [decoded("5"), announced, checksum] }, "InvalidRequest"],
+    [unsigned, { more: [decoded("5")], operation: "UploadPart" }, "streaming-unsigned-trailer 5"],
+    [unsigned, { more: [decoded("5")], operation: "CreateBucket" }, "InvalidRequest"],
+    ["UNSIGNED-PAYLOAD", { more: [decoded("9"), announced] }, "unsigned 5"],
+    ["UNSIGNED-PAYLOAD", { more: [checksum, ["x-amz-checksum-sha1", "x"]] }, "InvalidRequest"],
+    [
+      "UNSIGNED-PAYLOAD",
+      { more: [["x-amz-checksum-x", "x"]], method: "POST", operation: "CompleteMultipartUpload" },
+      "unsigned 5",
+    ],
+  ];
+  for (const [sha256, input, expected] of rows) {
+    t.equal(payload({ auth: "header", sha256, ...input }), expected, JSON.stringify(input));
+  }
 });
 
 t.test("the length of a body is declared and bounded", async (t) => {

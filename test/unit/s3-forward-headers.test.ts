@@ -6,7 +6,7 @@ import {
   responseHeadersToClient,
   upstreamQuery,
 } from "../../proxy/s3/forward-headers.ts";
-import type { HeaderList } from "../../proxy/s3/headers.ts";
+import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
 import { encodeQuery } from "../../proxy/s3/query.ts";
 import { headOf } from "../support/s3-request.ts";
 
@@ -33,6 +33,19 @@ t.test("fields of the object and of conditions travel to the byte", async (t) =>
     ["x-amzn-trace-id", "Root=1"],
   ];
   t.strictSame(forwarded(fields), fields);
+});
+
+t.test("of a decoded body nothing goes on that told of its framing", async (t) => {
+  const fields: HeaderList = [
+    ["content-encoding", "gzip, aws-chunked"],
+    ["x-amz-sdk-checksum-algorithm", "CRC32"],
+    ["x-amz-checksum-crc32", "AAAAAA=="],
+    ["x-amz-trailer", "x-amz-checksum-crc32"],
+  ];
+  const checksum: HeaderField = ["x-amz-checksum-crc32", "AAAAAA=="];
+  const gzip: HeaderField = ["content-encoding", "gzip"];
+  t.strictSame(requestHeadersUpstream(headOf({ headers: fields }), true), [gzip, checksum]);
+  t.strictSame(forwarded(fields), [gzip, ["x-amz-sdk-checksum-algorithm", "CRC32"], checksum]);
 });
 
 t.test("credentials, dates, hops and cookies end here", async (t) => {

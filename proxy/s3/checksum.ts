@@ -1,0 +1,132 @@
+// The checksums that S3 clients send of a body, in a header or behind it as a trailer: names, lengths
+// and values (S3 User Guide "Checking object integrity"). Computing them is another layer's: some need
+// a library, and this folder has none.
+
+import { Buffer } from "node:buffer";
+import { S3Error } from "./errors.ts";
+import { fieldValue, type HeaderList } from "./headers.ts";
+
+/** Algorithm, as in `x-amz-checksum-crc32` → bytes of its value. Newer names are refused, not ignored. */
+const valueBytes = {
+  crc32: 4,
+  crc32c: 4,
+  crc64nvme: 8,
+  sha1: 20,
+  sha256: 32,
+} as const satisfies Record<string, number>;
+
+export type ChecksumAlgorithm = keyof typeof valueBytes;
+
+/** One running checksum. `digest` ends it. */
+export interface Checksum {
+  update(bytes: Uint8Array): void;
+  /** The value, most significant byte first. */
+  digest(): Uint8Array;
+}
+
+export type BeginChecksum = (algorithm: ChecksumAlgorithm) => Checksum;
+
+/** What a body must sum up to. */
+export interface ExpectedChecksum {
+  readonly algorithm: ChecksumAlgorithm;
+  readonly value: Uint8Array;
+}
+
+const prefix = "x-amz-checksum-";
+/** Fields under the prefix that hold no value of a body. */
+const noValues: ReadonlySet<string> = new Set([
+  `${prefix}algorithm`,
+  `${prefix}mode`,
+  `${prefix}type`,
+]);
+
+/** The field or trailer of an algorithm: `x-amz-checksum-crc32`. */
+export function checksumField(algorithm: ChecksumAlgorithm): string {
+  return `${prefix}${algorithm}`;
+}
+
+/** The algorithm that a field or trailer names, `null` for any other name. @param name lower-case */
+export function checksumAlgorithm(name: string): ChecksumAlgorithm | null {
+  if (!name.startsWith(prefix)) return null;
+  const rest = name.slice(prefix.length);
+  return isAlgorithm(rest) ? rest : null;
+}
+
+function isAlgorithm(text: string): text is ChecksumAlgorithm {
+  return Object.hasOwn(valueBytes, text);
+}
+
+/** Reads a value, `NSRBwg==`; `null` unless it is the base64 of as many bytes as the algorithm gives. */
+export function checksumValue(algorithm: ChecksumAlgorithm, text: string): Uint8Array | null {
+  const bytes = Buffer.from(text, "base64");
+  return bytes.length === valueBytes[algorithm] && bytes.toString("base64") === text ? bytes : null;
+}
+
+/** Whether a body has the checksum that was sent with it. Checksums are no secrets. */
+export function isExpected(checksum: Checksum, value: Uint8Array): boolean {
+  return Buffer.compare(checksum.digest(), value) === 0;
+}
+
+export type ChecksumsResult =
+  | {
+      readonly kind: "checksums";
+      /** The one in the head, of the body as the object will have it. */
+      readonly header: ExpectedChecksum | null;
+      /** What x-amz-trailer announces. */
+      readonly trailer: ChecksumAlgorithm | null;
+    }
+  | { readonly kind: "error"; readonly error: S3Error };
+
+/** Reads what the head of an upload says of its checksum: at most one, in one place. */
+export function readChecksums(headers: HeaderList, payloadHasTrailer: boolean): ChecksumsResult {
+  const [field, another] = valueFields(headers);
+  if (another !== undefined) return refusal("Only one checksum may be sent with a body");
+  const trailer = payloadHasTrailer ? announcedTrailer(headers) : null;
+  if (trailer instanceof S3Error) return { kind: "error", error: trailer };
+  if (field !== undefined && trailer !== null) {
+    return refusal("A checksum must be in the header or in the trailer, not in both");
+  }
+  const header = field === undefined ? null : headerChecksum(headers, field);
+  if (header instanceof S3Error) return { kind: "error", error: header };
+  if (disagrees(headers, header?.algorithm ?? trailer)) {
+    return refusal(
+      'Header "x-amz-sdk-checksum-algorithm" names another checksum than the one sent',
+    );
+  }
+  return { kind: "checksums", header, trailer };
+}
+
+function valueFields(headers: HeaderList): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const [name] of headers) {
+    if (name.startsWith(prefix) && !noValues.has(name)) names.add(name);
+  }
+  return names;
+}
+
+function disagrees(headers: HeaderList, used: ChecksumAlgorithm | null): boolean {
+  const named = fieldValue(headers, "x-amz-sdk-checksum-algorithm");
+  return named !== null && used !== null && named.trim().toLowerCase() !== used;
+}
+
+function headerChecksum(headers: HeaderList, field: string): ExpectedChecksum | S3Error {
+  const algorithm = checksumAlgorithm(field);
+  if (algorithm === null) return invalid(`Checksum "${field}" is not supported`);
+  const value = checksumValue(algorithm, fieldValue(headers, field)?.trim() ?? "");
+  return value === null ? invalid(`Header "${field}" is not valid`) : { algorithm, value };
+}
+
+function announcedTrailer(headers: HeaderList): ChecksumAlgorithm | null | S3Error {
+  const text = fieldValue(headers, "x-amz-trailer");
+  if (text === null) return null;
+  const algorithm = checksumAlgorithm(text.trim().toLowerCase());
+  return algorithm ?? invalid('Header "x-amz-trailer" must name one supported checksum');
+}
+
+function refusal(message: string): { readonly kind: "error"; readonly error: S3Error } {
+  return { kind: "error", error: invalid(message) };
+}
+
+function invalid(message: string): S3Error {
+  return new S3Error("InvalidRequest", { message });
+}

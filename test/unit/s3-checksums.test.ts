@@ -1,0 +1,68 @@
+// Checksums of uploads: their values, and what a request's head may say of them.
+
+import { createHash } from "node:crypto";
+import t from "tap";
+import { openChecksums } from "../../proxy/gateway/checksums.ts";
+import { type ChecksumAlgorithm, checksumValue, readChecksums } from "../../proxy/s3/checksum.ts";
+import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
+
+const beginChecksum = await openChecksums();
+const crc32 = "x-amz-checksum-crc32";
+
+t.test("checksums have their published values, however the bytes come", async (t) => {
+  // Check values of "123456789": RFC 3720, NVM Command Set, reveng's catalogue.
+  const check = Buffer.from("123456789");
+  const wanted: Readonly<Record<ChecksumAlgorithm, string>> = {
+    crc32: "cbf43926",
+    crc32c: "e3069283",
+    crc64nvme: "ae8b14860a799888",
+    sha1: createHash("sha1").update(check).digest("hex"),
+    sha256: createHash("sha256").update(check).digest("hex"),
+  };
+  const algorithms = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"] as const;
+  for (const algorithm of algorithms) {
+    const running = [0, 1].map(() => beginChecksum(algorithm));
+    const empty = beginChecksum(algorithm);
+    for (const byte of check) for (const checksum of running) checksum.update(Buffer.of(byte));
+    for (const checksum of running) {
+      t.equal(Buffer.from(checksum.digest()).toString("hex"), wanted[algorithm], algorithm);
+    }
+    const value: string = Buffer.from(empty.digest()).toString("base64");
+    t.strictSame(checksumValue(algorithm, value), Buffer.from(value, "base64"), value);
+    if (algorithm.startsWith("crc")) t.match(value, /^A+=+$/, "of nothing");
+  }
+});
+
+t.test("the head names one checksum in one place", async (t) => {
+  const read = (withTrailer: boolean, ...fields: readonly HeaderField[]): string => {
+    const headers: HeaderList = fields;
+    const result = readChecksums(headers, withTrailer);
+    if (result.kind === "error") return result.error.code;
+    return `${result.header?.algorithm ?? "-"} ${result.trailer ?? "-"}`;
+  };
+  const header: HeaderField = [crc32, "NSRBwg=="];
+  const announced: HeaderField = ["x-amz-trailer", crc32];
+  const sdk = (name: string): HeaderField => ["x-amz-sdk-checksum-algorithm", name];
+  t.equal(read(true), "- -");
+  t.equal(read(true, header), "crc32 -");
+  t.equal(read(true, announced), "- crc32");
+  t.equal(read(true, ["x-amz-trailer", " X-Amz-Checksum-CRC64NVME "]), "- crc64nvme");
+  t.equal(read(false, announced), "- -", "of no meaning where no trailer follows");
+  t.equal(read(true, header, announced), "InvalidRequest");
+  t.equal(read(true, header, ["x-amz-checksum-sha1", "x"]), "InvalidRequest");
+  t.equal(read(true, header, header), "InvalidRequest", "repeated");
+  t.equal(read(true, ["x-amz-trailer", `${crc32},x-amz-checksum-sha1`]), "InvalidRequest");
+  t.equal(read(true, ["x-amz-trailer", "x-amz-meta-a"]), "InvalidRequest");
+  t.equal(read(true, ["x-amz-trailer", ""]), "InvalidRequest");
+  t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-toString"]), "InvalidRequest");
+  for (const value of ["", "AAAA", "AAAAAA", "AAAAAA=", "AAAAAB==", "=AAAAA==", "AAAAAAAA"]) {
+    t.equal(read(false, [crc32, value]), "InvalidRequest", JSON.stringify(value));
+  }
+  t.equal(read(false, ["x-amz-checksum-xxhash64", "x"]), "InvalidRequest");
+  t.equal(read(false, ["x-amz-checksum-mode", "ENABLED"], ["x-amz-checksum-type", "x"]), "- -");
+  t.equal(read(false, header, sdk("CRC32")), "crc32 -");
+  t.equal(read(false, header, sdk("SHA1")), "InvalidRequest");
+  t.equal(read(true, announced, sdk("crc32")), "- crc32");
+  t.equal(read(true, announced, sdk("CRC32C")), "InvalidRequest");
+  t.equal(read(false, sdk("CRC32")), "- -");
+});
