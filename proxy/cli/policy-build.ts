@@ -4,9 +4,9 @@
 // run to run, so that `--check` can prove that a committed bundle matches its sources.
 
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, sep } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { type Entrypoint, FaultError } from "../placement/ports.ts";
 import { bundleMembers, unpackArchive } from "../policy/bundle.ts";
 import { readBundle } from "../policy/bundle-file.ts";
@@ -43,18 +43,21 @@ export async function buildBundle(options: BuildOptions, env: Environment): Prom
   try {
     const archive = join(work, "bundle.tar.gz");
     const entrypoints = Object.values(defaultEntrypoints).flatMap((name) => ["-e", name]);
+    await mustBeDirectory(options.source);
+    // From within the sources, whose names stand in the output: it is the same wherever they lie.
     await mustRun(
       [
         "build",
         "--target=wasm",
         ...entrypoints,
         "--bundle",
-        options.source,
-        `--capabilities=${options.capabilities}`,
+        ".",
+        `--capabilities=${resolve(options.capabilities)}`,
         "--ignore=*_test.rego",
         `--output=${archive}`,
       ],
       env,
+      options.source,
     );
     const built = await unpackArchive(await readFile(archive), options.source);
     const sources = await readSources(options.source);
@@ -134,8 +137,18 @@ async function dependenciesOf(
   return readDependencies(await mustRun(parameters, env));
 }
 
-async function mustRun(parameters: readonly string[], env: Environment): Promise<string> {
-  const run = await runOpa(parameters, env);
+async function mustBeDirectory(path: string): Promise<void> {
+  const found = await stat(path).catch(() => null);
+  if (found?.isDirectory() === true) return;
+  throw new FaultError("config", `Cannot build policy: "${path}" is not a directory of sources`);
+}
+
+async function mustRun(
+  parameters: readonly string[],
+  env: Environment,
+  cwd?: string,
+): Promise<string> {
+  const run = await runOpa(parameters, env, cwd);
   if (run.status === 0) return run.stdout;
   const output = `${run.stdout}${run.stderr}`.trim();
   throw new FaultError("policy_load", `Cannot build policy: opa ${parameters[0] ?? ""}\n${output}`);

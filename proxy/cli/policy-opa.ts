@@ -2,6 +2,7 @@
 // HEADGATE_OPA or on PATH.
 
 import { execFile } from "node:child_process";
+import { resolve } from "node:path";
 import { FaultError } from "../placement/ports.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -19,15 +20,20 @@ const opaVersion = "1.22.3";
 const installLine = `go install github.com/open-policy-agent/opa@v${opaVersion}`;
 
 /** @throws FaultError config when there is no opa; the message says what to install. */
-export async function runOpa(parameters: readonly string[], env: Environment): Promise<OpaRun> {
+export async function runOpa(
+  parameters: readonly string[],
+  env: Environment,
+  cwd = ".",
+): Promise<OpaRun> {
   const named = env["HEADGATE_OPA"];
-  const program = named === undefined || named === "" ? "opa" : named;
-  return await new Promise((resolve, reject) => {
-    const options = { env: { ...env }, maxBuffer: 64 * 2 ** 20 };
+  const program =
+    named === undefined || named === "" ? "opa" : named.includes("/") ? resolve(named) : named;
+  return await new Promise((done, reject) => {
+    const options = { cwd, env: { ...env }, maxBuffer: 64 * 2 ** 20 };
     execFile(program, [...parameters], options, (error, stdout, stderr) => {
-      if (error === null) resolve({ status: 0, stdout, stderr });
+      if (error === null) done({ status: 0, stdout, stderr });
       else if (typeof error.code === "number") {
-        resolve({ status: error.code, stdout: beforeUsage(stdout), stderr: beforeUsage(stderr) });
+        done({ status: error.code, stdout: beforeUsage(stdout), stderr: beforeUsage(stderr) });
       } else reject(new FaultError("config", missing(program, error), error));
     });
   });

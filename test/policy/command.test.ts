@@ -97,12 +97,19 @@ t.test("sources of one's own are held to the package's capabilities", need, asyn
   const build = ["build", "--policies", join(folder, "none"), "-b", sources, "-o", bundle];
   t.equal(await elsewhere(...build), 0, output.stderr);
   t.equal(await elsewhere(...build, "--check"), 0, output.stderr);
+  t.equal(
+    await elsewhere("build", "--check"),
+    0,
+    "the same bytes wherever the sources are named from",
+  );
   t.equal(await elsewhere("build", "-b", sources), 2);
   t.match(output.stderr, /^Flag -b needs -o/);
   output.stderr = "";
   t.equal(await elsewhere(...build, "--capabilities", join(folder, "gone.json")), 1);
   t.match(output.stderr, "gone.json");
   t.notMatch(output.stderr, /Usage|Flags:/);
+  t.equal(await elsewhere("build", "-b", join(folder, "gone"), "-o", bundle), 1);
+  t.match(output.stderr, /gone" is not a directory of sources/);
 });
 
 t.test("wrong usage is exit 2", async (t) => {
