@@ -25,6 +25,7 @@ export function welcomeText(options: WelcomeOptions): string {
     `Headgate serves S3 on ${endpoint}${adminUrl === null ? "" : `, its admin API on ${adminUrl}`}.`,
     `Behind it: embedded clusters ${weights}.`,
     "Everything is kept in memory: objects and settings are gone when this process ends.",
+    "Ctrl-C ends it as in production, after shutdown.delay; a second Ctrl-C ends it at once.",
     "",
     "Try it from another terminal. aws-cli:",
     `  export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY=${secretAccessKey}`,
