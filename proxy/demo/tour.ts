@@ -45,7 +45,7 @@ type TourStep =
 const objectCount = 600;
 const lateCount = 60;
 const parallel = 16;
-const buckets = { main: "tour-pictures", strict: "tour-archive", late: "tour-later" } as const;
+const buckets = { main: "tour-photos", strict: "tour-archive", late: "tour-later" } as const;
 const drained = "c";
 
 /** Runs the tour. @throws Error at the first deviation. */
@@ -63,6 +63,7 @@ export async function runTour(options: TourOptions): Promise<void> {
   say("   The weights say how much each cluster should get, the clusters say what they hold:");
   say("");
   for (const row of table.rows) say(`     ${row}`);
+  say(`   ± is one standard deviation of a draw of ${objectCount} keys.`);
   say("");
   expect(table.worstSigma <= 5, "the shares are too far from the weights");
   options.report({

@@ -36,7 +36,7 @@ t.test("with --json each step is one JSON object, and nothing else is printed", 
   t.match(steps, [
     {
       step: "spread",
-      bucket: "tour-pictures",
+      bucket: "tour-photos",
       objects: 600,
       clusters: [
         { id: "a", weight: 1 },
