@@ -4,7 +4,7 @@
 
 import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
-import { candidatesOf, clustersOf } from "../placement/candidates.ts";
+import { candidatesOf, clustersOf, isFixed } from "../placement/candidates.ts";
 import type { AuditLine } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { sameOwners } from "../placement/routes.ts";
@@ -95,7 +95,7 @@ export function commitPoint(first: Placed, facts: InputFacts, parts: PlacingPart
       });
     }
   }
-  if (!membership.mayMutate() && record?.value.frozen !== true) {
+  if (!membership.mayMutate() && (record === null || !isFixed(record.value))) {
     throw new S3Error("SlowDown", {
       message: "This proxy has lost contact with the placement state and takes no writes",
       retryAfterSeconds: 1,

@@ -1,6 +1,7 @@
 // Small steps that every operation shares: build an upstream request, read a short answer whole,
 // turn an answer into ours. No operation writes an UpstreamRequest by hand.
 
+import { isFixed } from "../placement/candidates.ts";
 import type { RequestBody, UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
@@ -150,7 +151,8 @@ export function firstCandidate(request: OperationRequest): ClusterId {
  * (placement.md rule 8); a frozen bucket's clusters do not change.
  */
 export function isAbsenceKnown(request: OperationRequest, ports: OperationPorts): boolean {
-  return ports.membership.mayMutate() || request.record?.value.frozen === true;
+  const { record } = request;
+  return ports.membership.mayMutate() || (record !== null && isFixed(record.value));
 }
 
 /** @throws S3Error ServiceUnavailable where absence is not known. */

@@ -31,6 +31,14 @@ export function clustersOf(record: BucketRecord): readonly ClusterId[] {
   return inOrder(record, routed.sort());
 }
 
+/**
+ * Whether a bucket stays where it is whatever happens: frozen, and on one cluster. A member that has
+ * lost the placement state may go on with it (placement.md rule 8).
+ */
+export function isFixed(record: BucketRecord): boolean {
+  return record.frozen && clustersOf(record).length === 1;
+}
+
 /** Those of `owners` and `extra` that are in the order, then other owners, then other extras. */
 function inOrder(record: BucketRecord, owners: readonly ClusterId[]): readonly ClusterId[] {
   const members = new Set([...owners, ...record.extra]);

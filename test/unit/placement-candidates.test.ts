@@ -1,7 +1,7 @@
 // Where a key may be, what moves it, and what discovery concludes.
 
 import t from "tap";
-import { candidatesOf, clustersOf, keyOwner } from "../../proxy/placement/candidates.ts";
+import { candidatesOf, clustersOf, isFixed, keyOwner } from "../../proxy/placement/candidates.ts";
 import {
   createdRecord,
   decideDiscovery,
@@ -180,4 +180,16 @@ t.test("a created bucket begins on its route, not yet everywhere", async (t) => 
   });
   t.equal(record.route, route);
   t.equal(createdRecord({ ...identity, route, owner: "x" }).location, null);
+});
+
+t.test("only a frozen bucket on one cluster is fixed", async (t) => {
+  for (const [frozen, weights, extra, fixed] of [
+    [true, { a: 1 }, [], true],
+    [false, { a: 1 }, [], false],
+    [true, { a: 1, b: 1 }, [], false],
+    [true, { a: 1 }, [b], false],
+  ] as const) {
+    const record = bucketRecord("logs", { frozen, route: routeOf(weights), extra: [...extra] });
+    t.equal(isFixed(record), fixed);
+  }
 });
