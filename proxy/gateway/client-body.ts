@@ -24,6 +24,8 @@ export interface ClientBodyOptions {
   /** Longest wait for the next byte. */
   readonly idleMs: number;
   readonly timers: Timers;
+  /** Told of body bytes as they arrive, framing included. */
+  readonly received: (bytes: number) => void;
 }
 
 export function clientBody(options: ClientBodyOptions): ClientBody {
@@ -105,6 +107,7 @@ async function* read(options: ClientBodyOptions): AsyncGenerator<Uint8Array> {
       const chunk: unknown = request.read();
       if (chunk instanceof Uint8Array) {
         seen += chunk.length;
+        options.received(chunk.length);
         yield chunk;
         continue;
       }

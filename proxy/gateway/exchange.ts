@@ -95,7 +95,7 @@ export class Gateway {
       const operation = nameOperation(head, address, trace);
       const caller = verifyCaller(head, parts, trace);
       const payload = readBodyForm(head, caller, operation);
-      const body = openBody(payload, { request, response, expectsContinue, caller, parts });
+      const body = openBody(payload, { request, response, expectsContinue, caller, trace, parts });
       const asked: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
@@ -140,7 +140,6 @@ export class Gateway {
       noteAnswer(given, trace);
       const answer = given.status < 400 ? given : await rewriteError(given, errorContext(trace));
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
-      trace.requestBytes = payload.lengthBytes;
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
     } finally {
@@ -204,10 +203,11 @@ function openBody(
     readonly response: ServerResponse;
     readonly expectsContinue: boolean;
     readonly caller: Caller;
+    readonly trace: Trace;
     readonly parts: GatewayParts;
   },
 ): ClientBody | null {
-  const { request, response, expectsContinue, caller, parts } = from;
+  const { request, response, expectsContinue, caller, trace, parts } = from;
   if (payload.lengthBytes === 0 && request.method !== "PUT" && request.method !== "POST")
     return null;
   return clientBody({
@@ -219,6 +219,9 @@ function openBody(
     beginChecksum: parts.beginChecksum,
     idleMs: parts.bodyIdleMs,
     timers: parts.timers,
+    received: (bytes) => {
+      trace.requestBytes += bytes;
+    },
   });
 }
 

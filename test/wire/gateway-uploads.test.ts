@@ -50,6 +50,10 @@ t.test("a body of another hash than signed is refused and never stored", async (
   }
   t.strictSame(stored(headgate), []);
   await idle(headgate);
+  const received = headgate.accessLog
+    .slice(-sizes.length)
+    .map(({ bytesReceived }) => bytesReceived);
+  t.strictSame(received, sizes, "what was refused was received all the same");
 });
 
 t.test("a body that breaks off is never stored", async (t) => {
