@@ -44,7 +44,7 @@ export interface Resettling {
   noteNonEmpty(tenant: TenantName, bucket: BucketName): void;
   /** Whether another attempt is of no use yet: it held something, or the last attempt failed. */
   staysForNow(tenant: TenantName, bucket: BucketName): boolean;
-  /** Whether a record in phase `rerouting` has stood so long that its maker must be gone. */
+  /** Whether a record in phase `rerouting` or `deleting` has stood so long that its maker is gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean;
   /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
   resettle(

@@ -18,7 +18,7 @@ import { holdsAnything } from "./emptiness.ts";
 /** Members acknowledge within a watch's delay, unless a write past its commit point is under way. */
 const acknowledgeWithinMs = 3_000;
 const acknowledgePollMs = 50;
-/** A `rerouting` record that has stood this long was left behind by a crash. */
+/** A `rerouting` or `deleting` record that has stood this long was left behind by a crash. */
 const abandonedAfterMs = 20_000;
 /** How long a bucket is taken for non-empty after it was seen so. */
 const nonEmptyForMs = 60_000;
@@ -32,10 +32,7 @@ export class Resettler implements Resettling {
   readonly #deadSince = new Map<string, number>();
   readonly #flights = new Map<string, Promise<ResettleResult>>();
   readonly #stayUntil = new Map<string, number>();
-  readonly #reroutingSeen = new Map<
-    string,
-    { readonly revision: Revision; readonly atMs: number }
-  >();
+  readonly #phaseSeen = new Map<string, { readonly revision: Revision; readonly atMs: number }>();
 
   /**
    * `deadAfterMs`: a member whose lease expired may write from its last map until its own fence
@@ -60,13 +57,13 @@ export class Resettler implements Resettling {
     return until !== undefined && this.#clock.monotonicMs() < until;
   }
 
-  /** Whether a record in phase `rerouting` has stood so long that its maker must be gone. */
+  /** Whether a record in phase `rerouting` or `deleting` has stood so long that its maker is gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean {
     const id = `${entry.value.tenant}/${entry.value.name}`;
-    const seen = this.#reroutingSeen.get(id);
+    const seen = this.#phaseSeen.get(id);
     const nowMs = this.#clock.monotonicMs();
     if (seen?.revision !== entry.modRevision) {
-      remember(this.#reroutingSeen, id, { revision: entry.modRevision, atMs: nowMs });
+      remember(this.#phaseSeen, id, { revision: entry.modRevision, atMs: nowMs });
       return false;
     }
     return nowMs - seen.atMs > abandonedAfterMs;
