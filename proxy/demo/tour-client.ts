@@ -2,6 +2,7 @@
 // proxy, and admin commands over HTTP. Unexpected answers become errors with what was said.
 
 import type { Upstream, UpstreamRequest } from "../placement/ports.ts";
+import { serviceIdentity } from "../placement/ports.ts";
 import { readErrorDocument } from "../s3/error-document.ts";
 import { fieldValue } from "../s3/headers.ts";
 import { type ClusterId, noTenant, parseBucketName, parseObjectKey } from "../s3/names.ts";
@@ -72,7 +73,7 @@ export class TourClient {
         headers: [],
         body: null,
         payloadSha256: null,
-        anonymous: false,
+        identity: serviceIdentity,
         ...request,
       },
       // One of its own: a signal warns when many requests listen to it at once.

@@ -1,7 +1,8 @@
 // Who sends a request: parsed, looked up, verified. An unknown key costs the same work as a wrong
 // signature. Anonymous is an identity too; whether it may do anything is policy's to say.
 
-import type { AuthFailure } from "../placement/ports.ts";
+import type { AuthFailure, UpstreamIdentity } from "../placement/ports.ts";
+import { anonymousIdentity } from "../placement/ports.ts";
 import type { Principal } from "../policy/ports.ts";
 import type { Authorization } from "../s3/authorization.ts";
 import { type AuthorizationCache, readAuthorization } from "../s3/authorization.ts";
@@ -102,6 +103,13 @@ export function authenticate(
     credential,
     query: verified.query,
   };
+}
+
+/** On whose behalf the clusters are asked. */
+export function identityOf(caller: Extract<Authentication, { kind: "caller" }>): UpstreamIdentity {
+  const { credential } = caller;
+  if (credential === null) return anonymousIdentity;
+  return { kind: "caller", accessKeyId: credential.accessKeyId };
 }
 
 /** What the chunk signatures of a verified caller's body are chained to; null for an anonymous one. */

@@ -29,7 +29,7 @@ import { isStreaming, readPayload } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import type { Authentication, AuthenticationSettings } from "./authenticate.ts";
-import { authenticate, chunkSigning } from "./authenticate.ts";
+import { authenticate, chunkSigning, identityOf } from "./authenticate.ts";
 import { Cancellation } from "./cancellation.ts";
 import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
@@ -129,7 +129,7 @@ export class Gateway {
         body,
         locationConstraint: facts.locationConstraint,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
-        anonymous: caller.principal.scheme === "anonymous",
+        identity: identityOf(caller),
         location: objectLocation("http", head),
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),

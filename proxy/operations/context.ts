@@ -13,6 +13,7 @@ import type {
   Snapshots,
   Timers,
   Upstream,
+  UpstreamIdentity,
 } from "../placement/ports.ts";
 import type { ProfileFacts } from "../placement/profiles.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
@@ -106,7 +107,7 @@ export interface OperationRequest {
   readonly locationConstraint: string | null;
   /** The caller, for records and answers: access key id or `anonymous`. */
   readonly caller: string;
-  readonly anonymous: boolean;
+  readonly identity: UpstreamIdentity;
   /** The URL as the client addressed it, `http://127.0.0.1:9000/b/k`, for Location elements. */
   readonly location: string;
   readonly requestId: string;

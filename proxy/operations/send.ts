@@ -3,6 +3,7 @@
 
 import { isFixed } from "../placement/candidates.ts";
 import type { RequestBody, UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
+import { serviceIdentity } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId } from "../s3/names.ts";
@@ -50,7 +51,7 @@ export function upstreamRequest(
     headers: options.headers ?? request.headers,
     body: options.body ?? null,
     payloadSha256: options.payloadSha256 ?? null,
-    anonymous: request.anonymous,
+    identity: request.identity,
   };
 }
 
@@ -70,7 +71,7 @@ export function ownRequest(
     headers: options.headers ?? [],
     body: options.body ?? null,
     payloadSha256: options.payloadSha256 ?? null,
-    anonymous: false,
+    identity: serviceIdentity,
   };
 }
 

@@ -2,7 +2,7 @@
 // the simulation hands in its own. Nothing here names a URL, a socket, etcd or a file.
 
 import type { HeaderList, QueryList } from "../s3/headers.ts";
-import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
+import type { AccessKeyId, BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import type { BucketRecord, ClusterRecord, MemberRecord, Revision } from "./records.ts";
 import type { PlacementSnapshot } from "./snapshot.ts";
@@ -75,9 +75,21 @@ export interface UpstreamRequest {
   readonly body: RequestBody | null;
   /** Lower-case hex SHA-256 of the body if known; else it goes out as `UNSIGNED-PAYLOAD`. */
   readonly payloadSha256: string | null;
-  /** Sent without a signature, as an anonymous caller's. */
-  readonly anonymous: boolean;
+  readonly identity: UpstreamIdentity;
 }
+
+/**
+ * On whose behalf a request goes to a cluster; whose keys that means is the cluster's `identity`
+ * setting. `service`: our own questions (discovery, emptiness, probes), always the cluster's keys.
+ * `caller`: what a verified client asked for. `anonymous`: sent without a signature.
+ */
+export type UpstreamIdentity =
+  | { readonly kind: "service" }
+  | { readonly kind: "caller"; readonly accessKeyId: AccessKeyId }
+  | { readonly kind: "anonymous" };
+
+export const serviceIdentity: UpstreamIdentity = { kind: "service" };
+export const anonymousIdentity: UpstreamIdentity = { kind: "anonymous" };
 
 export interface UpstreamResponse {
   readonly status: number;

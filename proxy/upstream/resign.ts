@@ -69,7 +69,7 @@ export function resign(
   const headers = sendableFields(request);
   const fields: string[] = [];
   for (const [name, value] of headers) fields.push(name, value);
-  if (!request.anonymous && dialect.credentials !== null) {
+  if (request.identity.kind !== "anonymous" && dialect.credentials !== null) {
     const added = signRequest(
       {
         method: request.method,

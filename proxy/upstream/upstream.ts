@@ -162,7 +162,7 @@ class Pools implements UpstreamPools, Upstream {
     if (target === undefined || target.endpoints.length === 0) {
       throw unreachable(id, "it is not configured here");
     }
-    if (target.cluster.credentials === null && !request.anonymous) {
+    if (target.cluster.credentials === null && request.identity.kind !== "anonymous") {
       throw unreachable(id, "it has no credentials here");
     }
     return target;

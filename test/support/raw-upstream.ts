@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Test } from "tap";
 import type { UpstreamRequest, UpstreamResponse } from "../../proxy/placement/ports.ts";
-import { UpstreamError } from "../../proxy/placement/ports.ts";
+import { serviceIdentity, UpstreamError } from "../../proxy/placement/ports.ts";
 import {
   type ClusterId,
   noTenant,
@@ -229,7 +229,7 @@ export function s3Request(request: Partial<UpstreamRequest> = {}): UpstreamReque
     headers: [],
     body: null,
     payloadSha256: null,
-    anonymous: false,
+    identity: serviceIdentity,
     ...request,
   };
 }

@@ -1,7 +1,7 @@
 // In which phase an exchange fails, and that nothing of it stays behind.
 
 import t from "tap";
-import { UpstreamError } from "../../proxy/placement/ports.ts";
+import { anonymousIdentity, UpstreamError } from "../../proxy/placement/ports.ts";
 import {
   adapter,
   bodyFailure,
@@ -38,7 +38,11 @@ t.test("an unknown cluster and one without credentials are unreachable here", as
     message: /unreachable here/,
   });
   t.equal(server.connections.length, 0);
-  t.equal((await a.send({ anonymous: true })).status, 204, "anonymous requests need none");
+  t.equal(
+    (await a.send({ identity: anonymousIdentity })).status,
+    204,
+    "anonymous requests need none",
+  );
 });
 
 t.test("closed before a head fails in response_head, once", async (t) => {
