@@ -9,6 +9,7 @@ import { clusterCommands } from "./cluster-commands.ts";
 import { type Call, type CliIo, type Command, flagsOf, type Starters } from "./command.ts";
 import { configCommands } from "./config-commands.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { explainSignature } from "./explain-signature.ts";
 import { runPolicyCommand } from "./policy.ts";
 import { stateCommands } from "./state-commands.ts";
 import { commandText, overviewText } from "./usage.ts";
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   ...clusterCommands,
   ...bucketCommands,
   ...stateCommands,
+  explainSignature,
 ];
 
 /** `argv`: what follows `headgate`. */

@@ -14,6 +14,7 @@ import { contentSha256 } from "./payload.ts";
 import { decodeOnce, encodePath } from "./percent.ts";
 import { encodeQuery, parseQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
+import { likelyChanges } from "./signature-help.ts";
 import {
   type CanonicalParts,
   canonicalRequest,
@@ -37,6 +38,8 @@ export interface VerifyRequest {
   readonly keys: SigningKeys;
   /** Those of S3 unless given. */
   readonly limits?: TimeLimits;
+  /** Look for what may have been changed on the way when the signature does not match. */
+  readonly explain?: boolean;
 }
 
 export type VerifyResult =
@@ -79,12 +82,18 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   // With a header missing no spelling can match: one is tried, for the time it takes.
   const most = missing === undefined ? maxCandidates : 1;
   const match = matchingCandidate(request, credentials ?? nobody, most);
+  const changed =
+    match.kind === "none" && missing === undefined && request.explain === true
+      ? likelyChange(request, credentials ?? nobody)
+      : null;
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
   if (missing !== undefined) {
     const message = `The signature names header "${missing}", which is not in the request`;
     return { kind: "error", error: new S3Error("SignatureDoesNotMatch", { message }) };
   }
-  if (match.kind === "none") return { kind: "error", error: mismatch(match.first, authorization) };
+  if (match.kind === "none") {
+    return { kind: "error", error: mismatch(match.first, authorization, changed) };
+  }
   const token = tokenError(authorization.sessionToken, credentials.sessionToken);
   if (token !== null) return { kind: "error", error: token };
   return { kind: "verified", query: match.query, path: match.path };
@@ -315,7 +324,21 @@ function otherHosts(host: string): readonly string[] {
   return port === "443" || port === "80" ? [host.slice(0, -port.length - 1)] : [];
 }
 
-function mismatch(canonical: string, authorization: SignedAuthorization): S3Error {
+/** What the signature would be right for; `null` when no likely change explains it. */
+function likelyChange(request: VerifyRequest, credentials: SigningCredentials): string | null {
+  const { head, authorization } = request;
+  for (const { head: before, what } of likelyChanges(head, authorization.signedHeaders)) {
+    const match = matchingCandidate({ ...request, head: before }, credentials, 1);
+    if (match.kind === "match") return what;
+  }
+  return null;
+}
+
+function mismatch(
+  canonical: string,
+  authorization: SignedAuthorization,
+  changed: string | null,
+): S3Error {
   const { amzDate, date, region } = authorization;
   const text = stringToSign(amzDate, `${date}/${region}/s3/aws4_request`, canonical);
   // The client compares this with its own; bytes of UTF-8 become characters, credentials vanish.
@@ -323,7 +346,12 @@ function mismatch(canonical: string, authorization: SignedAuthorization): S3Erro
     .toString("utf8")
     .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)")
     .replace(/(X-Amz-Security-Token=)[^&\n]*/, "$1(not shown)");
-  return new S3Error("SignatureDoesNotMatch", {
-    details: { CanonicalRequest: shown, StringToSign: text },
-  });
+  const details = {
+    StringToSign: text,
+    SignatureProvided: authorization.signature,
+    CanonicalRequest: shown,
+  };
+  if (changed === null) return new S3Error("SignatureDoesNotMatch", { details });
+  const message = `The signature does not match the request; it would if ${changed}, so that seems to have been changed on the way`;
+  return new S3Error("SignatureDoesNotMatch", { message, details });
 }

@@ -1,0 +1,190 @@
+// `headgate explain-signature FILE`: verifies a pasted request as the gateway would and says what
+// differs. Takes the head of a request, as `curl -v` or a client's debug log shows it, or a presigned
+// URL. Works on text alone: no configuration, no network. The secret is read and never printed.
+
+import { readAuthorization, type SignedAuthorization } from "../s3/authorization.ts";
+import { S3Error } from "../s3/errors.ts";
+import { type RequestHead, readRequestHead } from "../s3/request-head.ts";
+import { formatAmzDate, SigningKeys } from "../s3/sigv4.ts";
+import { verifySignature } from "../s3/verify.ts";
+import type { Call, Command } from "./command.ts";
+import { exitCodes } from "./exit-codes.ts";
+
+export const explainSignature: Command = {
+  name: "explain-signature",
+  operands: "FILE",
+  summary:
+    "Say why a pasted request head or presigned URL does not verify (- reads standard input)",
+  flags: {
+    method: { value: "METHOD", summary: "Method that a presigned URL is used with (GET)" },
+    "secret-file": { value: "FILE", summary: "Secret of the key (AWS_SECRET_ACCESS_KEY)" },
+    signed: { value: "FILE", summary: "Canonical request that the client logged, to compare with" },
+  },
+  admin: false,
+  run: (call) => Promise.resolve(run(call)),
+};
+
+function run(call: Call): number {
+  const { io } = call;
+  try {
+    const pasted = readText(call, call.operands[0] ?? "");
+    const signedFile = call.text("signed");
+    const signed = signedFile === null ? null : readText(call, signedFile);
+    const head = readPasted(pasted, call.text("method") ?? "GET");
+    const authorization = readAuthorization(head);
+    switch (authorization.kind) {
+      case "error":
+        throw authorization.error;
+      case "anonymous":
+        throw new Untold("The request carries no signature, so it would be taken for anonymous");
+      case "header":
+      case "presigned":
+        return explain({ head, authorization, signed, secret: readSecret(call) }, call);
+    }
+  } catch (caught) {
+    if (caught instanceof Untold) io.stderr(`${caught.message}\n`);
+    else if (caught instanceof S3Error) io.stdout(`${caught.code}: ${caught.message}\n`);
+    else throw caught;
+    return caught instanceof Untold ? exitCodes.usage : exitCodes.failed;
+  }
+}
+
+/** What keeps the command from answering at all. */
+class Untold extends Error {}
+
+interface Question {
+  readonly head: RequestHead;
+  readonly authorization: SignedAuthorization;
+  readonly secret: string;
+  readonly signed: string | null;
+}
+
+function explain(question: Question, call: Call): number {
+  const { head, authorization, secret, signed } = question;
+  const { accessKeyId, sessionToken, signedAtMs } = authorization;
+  const result = verifySignature({
+    head,
+    authorization,
+    credentials: { accessKeyId, secretAccessKey: secret, sessionToken },
+    // Its age is told apart: an old request may be pasted to learn about its signature.
+    nowMs: signedAtMs,
+    regions: [],
+    keys: new SigningKeys(1),
+    explain: true,
+  });
+  const out = call.io.stdout;
+  if (result.kind === "verified") {
+    out(`The signature is right for access key "${accessKeyId}"\n`);
+    if (result.path === "raw") out("It was made over the path as sent, which is not canonical\n");
+    out(ageText(authorization, call.io.clock.nowMs()));
+    return exitCodes.ok;
+  }
+  const { code, message, details } = result.error;
+  out(`${code}: ${message}\n`);
+  const canonical = details["CanonicalRequest"];
+  if (canonical === undefined) return exitCodes.failed;
+  out(`\nString to sign, as the request came:\n${indent(details["StringToSign"] ?? "")}`);
+  out(`\nCanonical request, as the request came:\n${indent(canonical)}`);
+  if (signed !== null) out(`\n${comparison(canonical, signed)}`);
+  else
+    out(
+      "\nCompare it line by line with the one that the client logged, or give that as --signed\n",
+    );
+  return exitCodes.failed;
+}
+
+function ageText(authorization: SignedAuthorization, nowMs: number): string {
+  const { kind, signedAtMs } = authorization;
+  const signedAt = formatAmzDate(signedAtMs);
+  if (kind === "presigned") {
+    const endsAtMs = signedAtMs + authorization.expiresSeconds * 1000;
+    const verb = endsAtMs < nowMs ? "expired" : "expires";
+    return `It was signed at ${signedAt} and ${verb} at ${formatAmzDate(endsAtMs)}\n`;
+  }
+  const minutes = Math.round((nowMs - signedAtMs) / 60_000);
+  const far = Math.abs(minutes) > 15 ? ", which a server refuses as RequestTimeTooSkewed" : "";
+  return `It was signed at ${signedAt}, ${minutes} minutes before now${far}\n`;
+}
+
+/** The lines in which two canonical requests differ. */
+function comparison(received: string, signed: string): string {
+  const ours = received.split("\n");
+  const theirs = signed.replaceAll("\r", "").replace(/\n$/, "").split("\n");
+  const lines = Array.from({ length: Math.max(ours.length, theirs.length) }, (_, at) => at);
+  const differing = lines.filter((at) => ours[at] !== theirs[at]);
+  if (differing.length === 0) {
+    return "Both canonical requests are the same, so the secret or the credential scope differs\n";
+  }
+  const told = differing.map(
+    (at) => `  line ${at + 1}\n    signed   ${theirs[at] ?? ""}\n    received ${ours[at] ?? ""}\n`,
+  );
+  return `Lines that differ:\n${told.join("")}`;
+}
+
+function indent(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => `  ${line}\n`)
+    .join("");
+}
+
+// ---- reading ----
+
+function readText(call: Call, file: string): string {
+  try {
+    return call.io.readFile(file === "-" ? "/dev/stdin" : file);
+  } catch {
+    throw new Untold(`Cannot read "${file}"`);
+  }
+}
+
+function readSecret(call: Call): string {
+  const file = call.text("secret-file");
+  const secret = file === null ? call.io.env["AWS_SECRET_ACCESS_KEY"] : readText(call, file).trim();
+  if (secret !== undefined && secret !== "") return secret;
+  throw new Untold("Needs the secret of the key: --secret-file FILE or AWS_SECRET_ACCESS_KEY");
+}
+
+/** @throws S3Error as the gateway would answer, Untold for a text that is no request. */
+function readPasted(text: string, method: string): RequestHead {
+  const url = /^\s*(https?):\/\/([^/?\s]+)([^\s]*)\s*$/.exec(text);
+  const [, , host = "", target = ""] = url ?? [];
+  const input =
+    url === null
+      ? readHeadText(text)
+      : {
+          method,
+          target: target.startsWith("/") ? target : `/${target}`,
+          rawHeaders: ["host", host],
+        };
+  const result = readRequestHead(input);
+  if (result.kind === "error") throw result.error;
+  return result.head;
+}
+
+interface HeadText {
+  readonly method: string;
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+}
+
+/** A request line and fields up to an empty line; `> ` in front, as curl writes it, is left out. */
+function readHeadText(text: string): HeadText {
+  const lines = text.split(/\r?\n/).map((line) => line.replace(/^> ?/, ""));
+  const first = lines.findIndex((line) => line.trim() !== "");
+  const requestLine = /^([A-Z]+) (\S+)(?: HTTP\/[0-9.]+)?$/.exec(lines[first]?.trim() ?? "");
+  const [, method = "", target = ""] = requestLine ?? [];
+  if (requestLine === null) {
+    throw new Untold('Cannot read the request: it must begin like "GET /bucket/key HTTP/1.1"');
+  }
+  const rawHeaders: string[] = [];
+  for (const line of lines.slice(first + 1)) {
+    if (line.trim() === "") break;
+    const colon = line.indexOf(":");
+    if (colon < 1) throw new Untold(`Cannot read the line "${line}" as a header`);
+    // Text is UTF-8, fields are bytes.
+    const value = Buffer.from(line.slice(colon + 1).trim(), "utf8").toString("latin1");
+    rawHeaders.push(line.slice(0, colon), value);
+  }
+  return { method, target, rawHeaders };
+}

@@ -1,0 +1,208 @@
+// What a refused signature tells its user: the thing that was changed on the way, from the gateway's
+// error and from `headgate explain-signature`.
+
+import t from "tap";
+
+import { readAuthorization } from "../../proxy/s3/authorization.ts";
+import type { HeaderField } from "../../proxy/s3/headers.ts";
+import type { RequestHead } from "../../proxy/s3/request-head.ts";
+import { formatAmzDate, SigningKeys } from "../../proxy/s3/sigv4.ts";
+import { verifySignature } from "../../proxy/s3/verify.ts";
+import { runHeadgate } from "../support/cli-run.ts";
+import { credentials, type HandSigned, handSigned, headOf, nowMs } from "../support/s3-request.ts";
+
+const amzDate = formatAmzDate(nowMs);
+const standard: readonly HeaderField[] = [
+  ["x-amz-content-sha256", "UNSIGNED-PAYLOAD"],
+  ["x-amz-date", amzDate],
+];
+
+interface Changed {
+  readonly note: string;
+  /** As the client signed it. */
+  readonly signed: Partial<HandSigned>;
+  readonly host?: string;
+  readonly extra?: readonly HeaderField[];
+  /** As it arrived. */
+  readonly method?: string;
+  readonly target?: string;
+  readonly sent?: readonly HeaderField[];
+  readonly says: string;
+}
+
+const cases: readonly Changed[] = [
+  {
+    note: "Accept-Encoding rewritten by a cache",
+    signed: {},
+    extra: [["accept-encoding", "identity"]],
+    sent: [["accept-encoding", "gzip"]],
+    says: 'header "accept-encoding" was "identity"',
+  },
+  {
+    note: "a charset added to Content-Type",
+    signed: {},
+    extra: [["content-type", "text/csv"]],
+    sent: [["content-type", "text/csv; charset=utf-8"]],
+    says: 'header "content-type" was "text/csv"',
+  },
+  {
+    note: "Connection rewritten",
+    signed: {},
+    extra: [["connection", "keep-alive"]],
+    sent: [["connection", "close"]],
+    says: 'header "connection" was "keep-alive"',
+  },
+  {
+    note: "Host replaced by a balancer that keeps the old one",
+    signed: {},
+    host: "s3.outside.example",
+    sent: [["x-forwarded-host", "s3.outside.example"]],
+    says: 'header "host" was "s3.outside.example"',
+  },
+  {
+    note: "HEAD with a URL that was signed for GET",
+    signed: { method: "GET" },
+    method: "HEAD",
+    says: 'the method was "GET"',
+  },
+  {
+    note: "a trailing slash lost",
+    signed: { path: "/b/dir/" },
+    target: "/b/dir",
+    says: 'the path was "/b/dir/"',
+  },
+  {
+    note: "a path encoded twice by the signer",
+    signed: { path: "/b/a%2520b" },
+    target: "/b/a%20b",
+    says: "the path was percent-encoded twice",
+  },
+  {
+    note: "a tracking parameter added by a link shortener",
+    signed: { path: "/b/k", query: "versionId=1" },
+    target: "/b/k?versionId=1&utm_source=mail",
+    says: 'query parameter "utm_source" was not there',
+  },
+  {
+    note: "bucket moved from the host into the path",
+    signed: { path: "/k" },
+    target: "/b/k",
+    says: "the bucket was in the host, not in the path",
+  },
+];
+
+function received(change: Changed): RequestHead {
+  const { host = "s3.example.com", extra = [], sent = [] } = change;
+  const fields = [...extra, ["host", host] as const, ...standard].toSorted(([a], [b]) =>
+    a < b ? -1 : 1,
+  );
+  const { method = "GET", target = "/b/k" } = change;
+  const authorization = handSigned({ path: target, ...change.signed, fields });
+  const headers = [...standard, ...sent, ["authorization", authorization] as const];
+  return headOf({ method, target, headers });
+}
+
+function answer(head: RequestHead, explain: boolean) {
+  const authorization = readAuthorization(head);
+  if (authorization.kind !== "header") throw new Error("Cannot read the signed header");
+  const keys = new SigningKeys(4);
+  const all = { head, authorization, credentials, nowMs, regions: [], keys, explain };
+  const result = verifySignature(all);
+  return result.kind === "error" ? result.error : null;
+}
+
+for (const change of cases) {
+  t.test(`SignatureDoesNotMatch names ${change.note}`, async (t) => {
+    const head = received(change);
+    const error = answer(head, true);
+    t.equal(error?.code, "SignatureDoesNotMatch");
+    t.match(error?.message, change.says);
+    t.match(error?.message, "changed on the way");
+    t.equal(answer(head, false)?.message, "The signature does not match the request");
+  });
+}
+
+t.test("a signature that no likely change explains is given no reason", async (t) => {
+  const head = received({ note: "", says: "", signed: { path: "/other/thing" } });
+  const error = answer(head, true);
+  t.equal(error?.message, "The signature does not match the request");
+  t.match(error?.details["CanonicalRequest"], "GET\n/b/k\n");
+  t.match(error?.details["StringToSign"], `AWS4-HMAC-SHA256\n${amzDate}\n`);
+});
+
+// ---- the command ----
+
+function pasted(head: RequestHead, prefix = ""): string {
+  const fields = head.headers.map(([name, value]) => `${prefix}${name}: ${value}\n`).join("");
+  return `${prefix}${head.method} ${head.rawTarget} HTTP/1.1\n${fields}\n`;
+}
+
+const env = { AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey };
+
+t.test("explain-signature says that a right request is right, and how old it is", async (t) => {
+  const right = received({ note: "", says: "", signed: {} });
+  const files = { "request.txt": pasted(right, "> "), secret: `${credentials.secretAccessKey}\n` };
+  const result = await runHeadgate("explain-signature request.txt --secret-file secret", { files });
+  t.equal(result.exit, 0);
+  t.match(result.out, 'The signature is right for access key "AKIDEXAMPLE"');
+  t.match(result.out, "RequestTimeTooSkewed", "the clock of the test stands at 1970");
+  t.notMatch(result.out + result.err, credentials.secretAccessKey);
+});
+
+t.test("explain-signature names the change and compares with what was signed", async (t) => {
+  const [change] = cases;
+  if (change === undefined) throw new Error("No case");
+  const signed = [
+    "GET",
+    "/b/k",
+    "",
+    "accept-encoding:identity",
+    "host:s3.example.com",
+    "x-amz-content-sha256:UNSIGNED-PAYLOAD",
+    `x-amz-date:${amzDate}`,
+    "",
+    "accept-encoding;host;x-amz-content-sha256;x-amz-date",
+    "UNSIGNED-PAYLOAD",
+  ].join("\n");
+  const files = { "request.txt": pasted(received(change)), signed };
+  const told = await runHeadgate("explain-signature request.txt --signed signed", { files, env });
+  t.equal(told.exit, 1);
+  t.match(told.out, /^SignatureDoesNotMatch: .*header "accept-encoding" was "identity"/);
+  t.match(
+    told.out,
+    "line 4\n    signed   accept-encoding:identity\n    received accept-encoding:gzip\n",
+  );
+  t.equal(told.out.match(/line \d/g)?.length, 1);
+});
+
+t.test("explain-signature reads a presigned URL", async (t) => {
+  const url =
+    "https://s3.example.com/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256" +
+    `&X-Amz-Credential=AKIDEXAMPLE%2F20261129%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=${amzDate}` +
+    `&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature=${"0".repeat(64)}`;
+  const told = await runHeadgate("explain-signature url", { files: { url }, env });
+  t.equal(told.exit, 1);
+  t.match(told.out, "SignatureDoesNotMatch");
+  t.match(told.out, "host:s3.example.com");
+  t.notMatch(told.out, credentials.secretAccessKey);
+});
+
+t.test("explain-signature says what it cannot read", async (t) => {
+  const bare = "GET /b/k HTTP/1.1\nHost: s3.example.com\n";
+  const files = { bare, poem: "roses are red\n", odd: "GET /b/k\nno colon here\n" };
+  const table: readonly (readonly [string, string])[] = [
+    ["bare", "carries no signature"],
+    ["poem", "must begin like"],
+    ["odd", 'Cannot read the line "no colon here"'],
+    ["nothing", 'Cannot read "nothing"'],
+  ];
+  for (const [file, says] of table) {
+    const told = await runHeadgate(`explain-signature ${file}`, { files, env });
+    t.equal(told.exit, 2, file);
+    t.match(told.err, says);
+  }
+  const signed = pasted(received({ note: "", says: "", signed: {} }));
+  const told = await runHeadgate("explain-signature signed", { files: { signed } });
+  t.equal(told.exit, 2);
+  t.match(told.err, "AWS_SECRET_ACCESS_KEY");
+});
