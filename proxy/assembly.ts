@@ -16,7 +16,7 @@ import type { Config } from "./config.ts";
 import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
-import type { Listener } from "./gateway/listener.ts";
+import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
@@ -46,7 +46,7 @@ export interface System {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly random: Random;
-  readonly createServer: (options: ServerOptions) => Server;
+  readonly createServer: (options: ServerOptions, tls: ServerTls | null) => Server;
   /** `v20.20.2`. */
   readonly nodeVersion: string;
   /** Where the bundle lies that is used without `policy.bundle`. */
@@ -282,6 +282,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     maxInFlight: listen.maxInFlight,
     clock: system.clock,
     timers: system.timers,
+    secure: listen.tls !== null,
     requestId,
     meter,
     log: options.log,
@@ -298,6 +299,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     createServer: system.createServer,
     timers: system.timers,
     log: options.log,
+    tls: listen.tls,
   });
 }
 
@@ -334,7 +336,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       audit,
     },
     requestId: requestIds(system.random),
-    createServer: system.createServer,
+    createServer: (serverOptions) => system.createServer(serverOptions, null),
     log,
   });
 }

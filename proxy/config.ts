@@ -34,6 +34,8 @@ export interface ConfigInputs {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly overrides: readonly Override[];
   readonly hostname: string;
+  /** For what expires. */
+  readonly nowMs: number;
   readonly embedded: boolean;
   /** UTF-8 text of a file. @throws as node:fs does. */
   readonly readFile: (path: string) => string;

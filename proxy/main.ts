@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { createWriteStream, existsSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -72,7 +73,11 @@ export const system: System = {
   clock,
   timers,
   random,
-  createServer: (options) => createServer(options),
+  createServer: (options, tls) => {
+    if (tls === null) return createServer(options);
+    const { certPem: cert, keyPem: key, minVersion, handshakeTimeoutMs: handshakeTimeout } = tls;
+    return createSecureServer({ ...options, cert, key, minVersion, handshakeTimeout });
+  },
   nodeVersion: process.version,
   defaultBundle: join(packageRoot, "policies/default"),
 };
@@ -262,6 +267,7 @@ async function demo(options: { readonly json: boolean }, io: CliIo): Promise<num
     hostname: io.hostname,
     embedded: true,
     readFile: io.readFile,
+    nowMs: clock.nowMs(),
   });
   if (loaded.kind === "faults") throw new Error("The configuration of the tour has faults");
   const { signal } = new AbortController();

@@ -67,9 +67,9 @@ function overridesOf(call: Call): readonly Override[] | string {
 function load(call: Call, embedded: boolean): LoadedConfig | string {
   const overrides = overridesOf(call);
   if (typeof overrides === "string") return overrides;
-  const { env, hostname, readFile } = call.io;
+  const { env, hostname, readFile, clock } = call.io;
   const file = call.text("config") ?? env["HEADGATE_CONFIG"] ?? null;
-  return loadConfig({ file, env, overrides, hostname, embedded, readFile });
+  return loadConfig({ file, env, overrides, hostname, embedded, readFile, nowMs: clock.nowMs() });
 }
 
 /** Prints faults and warnings; the configuration if there is one, else the exit code. */

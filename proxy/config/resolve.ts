@@ -6,6 +6,7 @@ import type { Checks } from "./checks.ts";
 import { type Credential, demoPair, readCredentials } from "./credentials.ts";
 import type { Settings } from "./schema.ts";
 import type { SettingPath } from "./source-file.ts";
+import { type ServerTlsConfig, serverTls } from "./server-tls.ts";
 import { type StateConfig, stateConfig } from "./state.ts";
 import { isLoopbackHost, type ListenAddress } from "./values.ts";
 
@@ -59,6 +60,8 @@ interface ListenConfig {
   readonly maxConnections: number;
   readonly maxInFlight: number;
 }
+  /** Null: plain HTTP. */
+  readonly tls: ServerTlsConfig | null;
 
 interface AdminConfig {
   readonly address: ListenAddress;
@@ -79,6 +82,8 @@ interface ClusterConfig {
   /** Null: the cluster is unreachable from this process. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | null;
   readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
+  /** When the configuration is read: certificates must be valid then. */
+  readonly nowMs: number;
 }
 
 interface UpstreamConfig {
@@ -105,7 +110,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
   if (options.embedded) checkEmbedded(data, checks);
   return Object.freeze({
     nodeId: data.node_id === "" ? options.hostname : data.node_id,
-    listen: listenConfig(data, checks),
+    listen: listenConfig(data, checks, options),
     admin: adminConfig(data, checks),
     shutdown: { delayMs: data.shutdown.delay, drainTimeoutMs: data.shutdown.drain_timeout },
     auth: {
@@ -158,10 +163,15 @@ function checkEmbedded(data: Settings, checks: Checks): void {
   }
 }
 
-function listenConfig(data: Settings, checks: Checks): ListenConfig {
+function listenConfig(
+  data: Settings,
+  checks: Checks,
+  { nowMs }: Pick<ResolveOptions, "nowMs">,
+): ListenConfig {
   const { listen } = data;
   for (const [index, domain] of listen.base_domains.entries()) {
     if (!/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/i.test(domain)) {
+    tls: serverTls(listen.tls, ["listen", "tls"], { checks, nowMs }),
       checks.fault(["listen", "base_domains", index], `Domain "${domain}" is not a DNS name`);
     }
   }

@@ -167,6 +167,11 @@ const state = group({
     }).prefault({}),
     dial_timeout: positiveDuration.prefault("3s").describe("Time to connect to etcd"),
   }).prefault({}),
+  tls: group({
+    cert_file: path.optional().describe("PEM file of the certificate and its issuers; unset: HTTP"),
+    key_file: path.optional().describe("PEM file of its key, without a passphrase"),
+    min_version: oneOf(["TLSv1.2", "TLSv1.3"]).prefault("TLSv1.2").describe("Oldest TLS accepted"),
+  }).prefault({}),
   snapshot_file: path
     .prefault("")
     .describe("Last good state, used when etcd is away at start; empty: none"),

@@ -48,6 +48,8 @@ const bucketConfigurationLimitBytes = 16 * 1024;
 export interface GatewayParts extends PlacingParts {
   readonly authentication: AuthenticationSettings;
   readonly baseDomains: readonly string[];
+  /** The listener speaks TLS. */
+  readonly secure: boolean;
   readonly bodyIdleMs: number;
   readonly beginChecksum: BeginChecksum;
   /** Requests under way at once; one more answers 503 SlowDown. */
@@ -109,7 +111,7 @@ export class Gateway {
         locationConstraint: null,
         principal: caller.principal,
         clientAddress: trace.remoteAddress,
-        tls: false,
+        tls: parts.secure,
       };
       const facts = operation === "CreateBucket" ? await withLocation(asked, body, parts) : asked;
       const placed = await placeRequest(facts, parts);
@@ -130,7 +132,7 @@ export class Gateway {
         locationConstraint: facts.locationConstraint,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
         identity: identityOf(caller),
-        location: objectLocation("http", head),
+        location: objectLocation(parts.secure ? "https" : "http", head),
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
         mayShow: (bucket) => mayShow(bucket, facts, parts),

@@ -7,6 +7,15 @@ import type { Log, Timers } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
 
+/** What a server needs to speak TLS; null in its place: plain HTTP. */
+export interface ServerTls {
+  /** PEM text, the server's own certificate first. */
+  readonly certPem: string;
+  readonly keyPem: string;
+  readonly minVersion: "TLSv1.2" | "TLSv1.3";
+  readonly handshakeTimeoutMs: number;
+}
+
 export interface ListenerOptions {
   readonly host: string;
   /** 0 picks a free one. */
@@ -15,6 +24,7 @@ export interface ListenerOptions {
   readonly headerTimeoutMs: number;
   readonly keepAliveMs: number;
   readonly maxConnections: number;
+  readonly tls: Omit<ServerTls, "handshakeTimeoutMs"> | null;
   /** Never rejects. `expectsContinue`: the client waits for `100 Continue` before its body. */
   readonly exchange: (
     request: IncomingMessage,
@@ -22,13 +32,13 @@ export interface ListenerOptions {
     expectsContinue: boolean,
   ) => Promise<void>;
   readonly requestId: () => string;
-  readonly createServer: (options: ServerOptions) => Server;
+  readonly createServer: (options: ServerOptions, tls: ServerTls | null) => Server;
   readonly timers: Timers;
   readonly log: Log;
 }
 
 export interface Listener {
-  /** `http://127.0.0.1:9000`. */
+  /** `http://127.0.0.1:9000` or `https://…`. */
   readonly url: string;
   /** Takes no new connections, lets running exchanges end for at most `graceMs`, then cuts. */
   close(graceMs: number): Promise<void>;
@@ -40,18 +50,23 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     if (closing) response.setHeader("connection", "close");
     void options.exchange(request, response, waits);
   };
-  const server = options.createServer({
-    maxHeaderSize: options.maxHeaderBytes,
-    headersTimeout: options.headerTimeoutMs,
-    // Uploads of terabytes are legal: a stalled body is cut by its own idle limit.
-    requestTimeout: 0,
-    keepAliveTimeout: options.keepAliveMs,
-    connectionsCheckingInterval: Math.min(options.headerTimeoutMs, 5_000),
-    noDelay: true,
-    insecureHTTPParser: false,
-    // Two Host lines and a missing one get an S3 error of ours.
-    requireHostHeader: false,
-  });
+  const { tls } = options;
+  const secure = tls === null ? null : { ...tls, handshakeTimeoutMs: options.headerTimeoutMs };
+  const server = options.createServer(
+    {
+      maxHeaderSize: options.maxHeaderBytes,
+      headersTimeout: options.headerTimeoutMs,
+      // Uploads of terabytes are legal: a stalled body is cut by its own idle limit.
+      requestTimeout: 0,
+      keepAliveTimeout: options.keepAliveMs,
+      connectionsCheckingInterval: Math.min(options.headerTimeoutMs, 5_000),
+      noDelay: true,
+      insecureHTTPParser: false,
+      // Two Host lines and a missing one get an S3 error of ours.
+      requireHostHeader: false,
+    },
+    secure,
+  );
   server.maxConnections = options.maxConnections;
   server.on("request", (request, response) => run(request, response, false));
   server.on("checkContinue", (request, response) => run(request, response, true));
@@ -66,7 +81,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   // Without a listener an Upgrade is ignored and served as HTTP/1.1, as RFC 9110 §7.8 allows.
   await listen(server, options);
   return {
-    url: urlOf(server),
+    url: urlOf(server, tls === null ? "http" : "https"),
     async close(graceMs) {
       closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -91,10 +106,10 @@ async function listen(server: Server, options: ListenerOptions): Promise<void> {
   });
 }
 
-function urlOf(server: Server): string {
+function urlOf(server: Server, scheme: "http" | "https"): string {
   const address = server.address() as AddressInfo;
   const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
-  return `http://${host}:${address.port}`;
+  return `${scheme}://${host}:${address.port}`;
 }
 
 /** What Node's parser refuses: answered as S3 would, then closed (RFC 9112 §2.2 leaves no choice). */

@@ -9,6 +9,7 @@ export function load(
   inputs: Partial<ConfigInputs> = {},
 ): LoadedConfig {
   return loadConfig({
+    nowMs: Date.UTC(2026, 10, 30),
     file: files["headgate.yaml"] === undefined ? null : "headgate.yaml",
     env: {},
     overrides: [],

@@ -170,6 +170,7 @@ ${options.settings ?? ""}
 `,
   };
   const loaded = loadConfig({
+    nowMs: Date.now(),
     file: "/test/headgate.yaml",
     env: {},
     overrides: [],

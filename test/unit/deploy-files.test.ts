@@ -29,6 +29,7 @@ function instructions(file: string): readonly Instruction[] {
 
 function loadFrom(path: string, readFile: (path: string) => string): LoadedConfig {
   return loadConfig({
+    nowMs: Date.now(),
     file: path,
     env: {},
     overrides: [],
