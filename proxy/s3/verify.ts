@@ -38,8 +38,8 @@ export interface VerifyRequest {
   readonly keys: SigningKeys;
   /** Those of S3 unless given. */
   readonly limits?: TimeLimits;
-  /** Look for what may have been changed on the way when the signature does not match. */
-  readonly explain?: boolean;
+  /** Asked when a signature does not match: whether to look for what was changed on the way. */
+  readonly mayExplain?: () => boolean;
 }
 
 export type VerifyResult =
@@ -59,12 +59,12 @@ export interface TimeLimits {
 }
 
 /** What S3 allows. */
-const s3TimeLimits: TimeLimits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
+export const s3TimeLimits: TimeLimits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
 /** Each candidate costs a hash and an HMAC, which a caller without a right key can make us spend. */
 const maxCandidates = 12;
 
 /** Stands in for an unknown key, so that the answer takes as long. It opens nothing. */
-const nobody: SigningCredentials = {
+export const nobody: SigningCredentials = {
   accessKeyId: "-",
   secretAccessKey: "0000000000000000000000000000000000000000",
   sessionToken: null,
@@ -83,7 +83,7 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   const most = missing === undefined ? maxCandidates : 1;
   const match = matchingCandidate(request, credentials ?? nobody, most);
   const changed =
-    match.kind === "none" && missing === undefined && request.explain === true
+    match.kind === "none" && missing === undefined && request.mayExplain?.() === true
       ? likelyChange(request, credentials ?? nobody)
       : null;
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
@@ -119,14 +119,7 @@ function timeError(
 ): S3Error | null {
   const { signedAtMs } = authorization;
   if (authorization.kind === "header") {
-    if (Math.abs(nowMs - signedAtMs) <= maxSkewMs) return null;
-    return new S3Error("RequestTimeTooSkewed", {
-      details: {
-        RequestTime: authorization.amzDate,
-        ServerTime: `${new Date(nowMs).toISOString().slice(0, 19)}Z`,
-        MaxAllowedSkewMilliseconds: String(maxSkewMs),
-      },
-    });
+    return skewError(signedAtMs, authorization.amzDate, { nowMs, maxSkewMs });
   }
   if (signedAtMs - nowMs > maxSkewMs) {
     return new S3Error("AccessDenied", { message: "The request is not valid yet" });
@@ -139,6 +132,22 @@ function timeError(
   if (nowMs <= endsAtMs) return null;
   const details = { Expires: formatAmzDate(endsAtMs), ServerTime: formatAmzDate(nowMs) };
   return new S3Error("AccessDenied", { message: "Request has expired", details });
+}
+
+/** Why a time of signing is too far from ours; clients read ServerTime and correct themselves. */
+export function skewError(
+  signedAtMs: number,
+  requestTime: string,
+  { nowMs, maxSkewMs }: { readonly nowMs: number; readonly maxSkewMs: number },
+): S3Error | null {
+  if (Math.abs(nowMs - signedAtMs) <= maxSkewMs) return null;
+  return new S3Error("RequestTimeTooSkewed", {
+    details: {
+      RequestTime: requestTime,
+      ServerTime: `${new Date(nowMs).toISOString().slice(0, 19)}Z`,
+      MaxAllowedSkewMilliseconds: String(maxSkewMs),
+    },
+  });
 }
 
 /** A holder of a presigned PUT must not be able to add x-amz-copy-source, x-amz-acl or the like. */
@@ -160,7 +169,8 @@ function absentHeader(names: readonly string[], headers: HeaderList): string | u
   return names.find((name) => !headers.some(([candidate]) => candidate === name));
 }
 
-function tokenError(sent: string | null, issued: string | null): S3Error | null {
+/** A key that was issued with a session token is good with that token only, any other with none. */
+export function tokenError(sent: string | null, issued: string | null): S3Error | null {
   if (sent === issued) return null;
   if (issued === null) {
     return new S3Error("InvalidToken", { message: "The access key has no session token" });

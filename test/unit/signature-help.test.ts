@@ -3,6 +3,7 @@
 
 import t from "tap";
 
+import { ExplanationBudget } from "../../proxy/gateway/explanation-budget.ts";
 import { readAuthorization } from "../../proxy/s3/authorization.ts";
 import type { HeaderField } from "../../proxy/s3/headers.ts";
 import type { RequestHead } from "../../proxy/s3/request-head.ts";
@@ -106,7 +107,15 @@ function answer(head: RequestHead, explain: boolean) {
   const authorization = readAuthorization(head);
   if (authorization.kind !== "header") throw new Error("Cannot read the signed header");
   const keys = new SigningKeys(4);
-  const all = { head, authorization, credentials, nowMs, regions: [], keys, explain };
+  const all = {
+    head,
+    authorization,
+    credentials,
+    nowMs,
+    regions: [],
+    keys,
+    mayExplain: () => explain,
+  };
   const result = verifySignature(all);
   return result.kind === "error" ? result.error : null;
 }
@@ -128,6 +137,12 @@ t.test("a signature that no likely change explains is given no reason", async (t
   t.equal(error?.message, "The signature does not match the request");
   t.match(error?.details["CanonicalRequest"], "GET\n/b/k\n");
   t.match(error?.details["StringToSign"], `AWS4-HMAC-SHA256\n${amzDate}\n`);
+});
+
+t.test("explanations are bounded in each second", async (t) => {
+  const budget = new ExplanationBudget(2);
+  const taken = [5000, 5100, 5999, 6000, 6000, 6001].map((at) => budget.take(at));
+  t.strictSame(taken, [true, true, false, true, true, false]);
 });
 
 // ---- the command ----

@@ -50,6 +50,15 @@ t.test(
     t.equal(wrong.status, 403);
     t.match(wrong.text, "<Code>SignatureDoesNotMatch</Code>");
     t.match(wrong.text, "<StringToSign>AWS4-HMAC-SHA256");
+    t.match(wrong.text, "<CanonicalRequest>GET\n/keys/k\n");
+    const request = rawHead(url, {
+      method: "GET",
+      path: "/keys/k",
+      headers: [["content-type", "text/csv"]],
+    });
+    const charset = request.replace("text/csv", "text/csv; charset=utf-8");
+    const changed = await rawExchange(url, charset);
+    t.match(changed.text, "would if header &quot;content-type&quot; was &quot;text/csv&quot;");
     t.notMatch(wrong.text, clientKeys.secretAccessKey);
     const unknown = await get({ accessKeyId: "nobody", secretAccessKey: "other" });
     t.equal(unknown.status, 403);
@@ -59,8 +68,13 @@ t.test(
     t.match(late.text, "<Code>RequestTimeTooSkewed</Code>");
     t.match(late.text, "<ServerTime>");
     t.strictSame(
-      accessLog.slice(-3).map(({ errorCode }) => errorCode),
-      ["SignatureDoesNotMatch", "InvalidAccessKeyId", "RequestTimeTooSkewed"],
+      accessLog.slice(-4).map(({ errorCode }) => errorCode),
+      [
+        "SignatureDoesNotMatch",
+        "SignatureDoesNotMatch",
+        "InvalidAccessKeyId",
+        "RequestTimeTooSkewed",
+      ],
     );
     const anonymous = await fetch(`${url}/keys/k`);
     t.equal(anonymous.status, 403);
