@@ -67,7 +67,8 @@ export function parseAddress(
   return addressOf("path", segment, slash === -1 ? "" : rest.slice(slash + 1));
 }
 
-function addressOf(style: AddressStyle, segment: string, keyText: string): AddressResult {
+/** The address that a bucket segment, `b` or `tenant:b`, and a decoded key make; no key when empty. */
+export function addressOf(style: AddressStyle, segment: string, keyText: string): AddressResult {
   const colon = segment.indexOf(":");
   const tenantText = colon === -1 ? "" : segment.slice(0, colon);
   // `-` is how records write "no tenant"; a client that sends it means something else.
