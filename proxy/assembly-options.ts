@@ -14,13 +14,14 @@ export function upstreamCluster(
   cluster: Config["clusters"][number],
   placement: PlacementSnapshot | null,
 ): UpstreamCluster {
-  const { id, credentials, tls } = cluster;
+  const { id, host, credentials, tls } = cluster;
   const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
   return {
     id,
     endpoints,
     region,
     addressing,
+    host,
     credentials: credentials === null ? null : { ...credentials, sessionToken: null },
     tls,
   };

@@ -229,6 +229,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     log,
     signal: parts.signal,
   });
+  const overrides = new Map(config.clusters.map((cluster) => [cluster.id, cluster.overrides]));
   const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
   return {
     upstream,
@@ -236,7 +237,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     registry: registryOverViews(state.registry, views),
     membership: state.membership,
     resettler: new Resettler({ clock, deadAfterMs }),
-    facts: (id) => profileFacts(clusterOf(id)?.profile ?? ""),
+    facts: (id) => profileFacts(clusterOf(id)?.profile ?? "", overrides.get(id)),
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
     get handleKeys() {
       return keys();

@@ -3,6 +3,7 @@
 
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
+import { type ClusterConfig, clustersConfig } from "./clusters.ts";
 import { type Credential, demoPair, readCredentials } from "./credentials.ts";
 import type { Settings } from "./schema.ts";
 import type { SettingPath } from "./source-file.ts";
@@ -67,23 +68,6 @@ interface AdminConfig {
   readonly address: ListenAddress;
   /** Null: open on loopback, with its guards. */
   readonly token: string | null;
-}
-
-interface ClusterConfig {
-  readonly id: ClusterId;
-  readonly endpoints: readonly string[];
-  readonly profile: string;
-  readonly region: string;
-  readonly addressing: "path" | "virtual";
-  /** Initial values; null: left to the rule for new clusters. */
-  readonly weight: number | null;
-  readonly state: "pending" | "live" | "draining_readonly" | "evacuating" | null;
-  readonly labels: Readonly<Record<string, string>>;
-  /** Null: the cluster is unreachable from this process. */
-  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | null;
-  readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
-  /** When the configuration is read: certificates must be valid then. */
-  readonly nowMs: number;
 }
 
 interface UpstreamConfig {
@@ -278,63 +262,6 @@ function credentialsConfig(
     );
   }
   return credentials;
-}
-
-function clustersConfig(
-  data: Settings,
-  checks: Checks,
-  options: ResolveOptions,
-): readonly ClusterConfig[] {
-  const seen = new Set<string>();
-  const clusters = data.clusters.flatMap((cluster, index): ClusterConfig[] => {
-    const at: SettingPath = ["clusters", index];
-    const id = parseClusterId(cluster.id);
-    if (id === null) return [];
-    if (seen.has(id)) checks.fault([...at, "id"], `Cluster "${id}" is given twice`);
-    seen.add(id);
-    const keys = cluster.credentials ?? {};
-    const keysAt = [...at, "credentials"];
-    const accessKeyId = checks.secret(keys, "access_key_id", keysAt);
-    const secretAccessKey = checks.secret(keys, "secret_access_key", keysAt);
-    if (cluster.credentials === undefined) {
-      checks.warn(at, `Cluster "${id}" has no credentials, so it is unreachable from here`);
-    } else if (!hasBoth(cluster.credentials)) {
-      checks.fault(keysAt, "Needs both access_key_id and secret_access_key, or their _file twins");
-    }
-    if (cluster.tls.insecure_skip_verify) {
-      checks.warn([...at, "tls"], `Endpoints of cluster "${id}" are not verified`);
-    }
-    return [
-      {
-        id,
-        endpoints: cluster.endpoints,
-        profile: cluster.profile,
-        region: cluster.region,
-        addressing: cluster.addressing,
-        weight: cluster.weight ?? null,
-        state: cluster.state ?? null,
-        labels: cluster.labels,
-        credentials:
-          accessKeyId === null || secretAccessKey === null
-            ? null
-            : { accessKeyId, secretAccessKey },
-        tls: {
-          caPem: checks.read(cluster.tls.ca_file, [...at, "tls", "ca_file"]),
-          insecureSkipVerify: cluster.tls.insecure_skip_verify,
-        },
-      },
-    ];
-  });
-  if (clusters.length === 0 && !options.embedded) {
-    checks.warn(["clusters"], "No clusters are configured, so no request can be forwarded");
-  }
-  return clusters;
-}
-
-function hasBoth(keys: NonNullable<Settings["clusters"][number]["credentials"]>): boolean {
-  const id = keys.access_key_id ?? keys.access_key_id_file;
-  const secret = keys.secret_access_key ?? keys.secret_access_key_file;
-  return id !== undefined && secret !== undefined;
 }
 
 function classesConfig(

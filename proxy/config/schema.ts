@@ -84,6 +84,28 @@ function group<T extends z.ZodRawShape>(shape: T) {
   return z.strictObject(shape, { error: expected("a map") });
 }
 
+function fact(description: string) {
+  return flag.optional().describe(`Override: ${description}`);
+}
+
+/** Single facts of a profile, for a cluster that differs from it; placement/profiles.ts says more. */
+const overrides = group({
+  verifies_payload_hash: fact("Checks a hash in x-amz-content-sha256"),
+  takes_trailers: fact("Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+  verifies_checksums: fact("Checks x-amz-checksum-* and keeps it with the object"),
+  keeps_aws_chunked: fact("Stores `aws-chunked` with the object when it is told of it"),
+  conditional_etag_quotes: oneOf(["keep", "strip"])
+    .optional()
+    .describe("Override: how an ETag must stand in conditions of writes"),
+  honours_conditional_delete: fact("Obeys conditions on DeleteObject"),
+  honours_conditional_complete: fact("Obeys conditions on CompleteMultipartUpload"),
+  honours_conditional_copy: fact("Obeys conditions on CopyObject's destination"),
+  honours_copy_source_conditions: fact("Obeys x-amz-copy-source-if-*"),
+  answers_object_attributes: fact("Answers GetObjectAttributes"),
+  answers_part_number: fact("Reads `partNumber` of GET and HEAD"),
+  survives_upload_part_copy: fact("Lives on after UploadPartCopy from a key with a bare `%`"),
+});
+
 const cluster = group({
   id: text
     .refine((id) => parseClusterId(id) !== null, "Cluster id needs 1 to 63 of a-z, 0-9 and -")
@@ -98,6 +120,11 @@ const cluster = group({
     .describe("Whose keys sign upstream: `service` is the cluster's own pair"),
   region: text.prefault("us-east-1").describe("Region in the upstream credential scope"),
   addressing: oneOf(["path", "virtual"]).prefault("path").describe("How buckets are addressed"),
+  host: text
+    .refine((host) => /^[A-Za-z0-9.-]+(?::\d{1,5})?$/.test(host), "Host needs the form name:port")
+    .optional()
+    .describe("Host field to send, as `rgw_dns_name` needs it; unset: the endpoint's own"),
+  overrides: overrides.prefault({}),
   weight: count(0, 100).optional().describe("Initial weight, 0 to 100; later the state store wins"),
   state: oneOf(["pending", "live", "draining_readonly", "evacuating"])
     .optional()

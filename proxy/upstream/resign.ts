@@ -20,6 +20,8 @@ import { isHopByHop } from "./response-fields.ts";
 export interface Dialect {
   readonly region: string;
   readonly addressing: "path" | "virtual";
+  /** The Host field in place of the endpoint's own, `s3.example:7480`, or `null`. */
+  readonly host: string | null;
   /** `null`: only anonymous requests can be sent. */
   readonly credentials: SigningCredentials | null;
 }
@@ -65,7 +67,8 @@ export function resign(
   const bucketHost = virtualBucket(request, dialect);
   const path = targetPath(request, bucketHost !== null);
   const query = encodeQuery(request.query);
-  const host = bucketHost === null ? null : `${bucketHost}.${options.authority}`;
+  const authority = dialect.host ?? options.authority;
+  const host = bucketHost === null ? dialect.host : `${bucketHost}.${authority}`;
   const headers = sendableFields(request);
   const fields: string[] = [];
   for (const [name, value] of headers) fields.push(name, value);
@@ -75,7 +78,7 @@ export function resign(
         method: request.method,
         path,
         query,
-        host: host ?? options.authority,
+        host: host ?? authority,
         headers,
         payloadHash: payloadHash(request),
         region: dialect.region,

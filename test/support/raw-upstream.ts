@@ -171,6 +171,7 @@ export function adapter(t: Test, options: AdapterOptions): Adapter {
         endpoints,
         region: "us-east-1",
         addressing: "path",
+        host: null,
         credentials: { accessKeyId: "ak", secretAccessKey: "sk", sessionToken: null },
         tls: { caPem: null, insecureSkipVerify: false },
         ...cluster,

@@ -1,6 +1,7 @@
 import t from "tap";
 import { faultText } from "../../proxy/config/source-file.ts";
 import { readDuration, readListenAddress, readSize } from "../../proxy/config/values.ts";
+import { profileFacts } from "../../proxy/placement/profiles.ts";
 import { configOf, faultsOf, load } from "../support/config-load.ts";
 
 const secretText = "s3cr3t-must-not-show";
@@ -41,6 +42,38 @@ t.test("secrets come directly or from a file, never both", async (t) => {
   t.match(faults("access_key_id: AK, secret_access_key_file: no")[0], "it does not exist");
   t.match(faults("access_key_id: AK, secret_access_key_file: empty")[0], "is empty");
 });
+
+t.test(
+  "a cluster may differ from its profile in single facts, and need a Host of its own",
+  async (t) => {
+    const file = (rest: string) => `clusters: [{id: a, endpoints: [http://h:1]${rest}}]`;
+    const clusterOf = (rest: string) =>
+      configOf(load({ "headgate.yaml": file(rest) })).config.clusters[0];
+    const plain = clusterOf("");
+    t.equal(plain?.host, null);
+    t.equal(profileFacts("rgw-reef", plain?.overrides), profileFacts("rgw-reef"));
+    const facts = Object.keys(profileFacts("aws")).filter((name) => name !== "backend");
+    t.strictSame(Object.keys(plain?.overrides ?? {}).sort(), facts.sort());
+    for (const name of facts) {
+      const setting = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+      const values = name === "conditionalEtagQuotes" ? ["keep", "strip"] : [true, false];
+      for (const value of values) {
+        const given = clusterOf(`, overrides: {${setting}: ${value}}`);
+        t.strictSame(
+          profileFacts("rgw-reef", given?.overrides),
+          { ...profileFacts("rgw-reef"), [name]: value },
+          setting,
+        );
+      }
+    }
+    t.match(
+      faultsOf(load({ "headgate.yaml": file(", overrides: {trailers: true}") }))[0],
+      "trailers",
+    );
+    t.equal(clusterOf(", host: 's3.example:7480'")?.host, "s3.example:7480");
+    t.match(faultsOf(load({ "headgate.yaml": file(", host: 'http://h'") }))[0], "name:port");
+  },
+);
 
 t.test("no secret is shown", async (t) => {
   const loaded = load({

@@ -13,6 +13,7 @@ import {
   parseObjectKey,
   parseTenantName,
 } from "../../proxy/s3/names.ts";
+import { emptyPayloadHash, SigningKeys, signRequest } from "../../proxy/s3/sigv4.ts";
 import { demoCluster, demoCredentials } from "../support/demo-cluster.ts";
 import {
   type Adapter,
@@ -114,6 +115,39 @@ t.test("virtual-hosted style puts the bucket in front of the host where it can",
       head.filter((line) => line.startsWith("host:")),
       [`host: ${host}`],
     );
+  }
+});
+
+t.test("a host of its own is sent and signed in place of the endpoint's", async (t) => {
+  const server = await echo(t);
+  for (const [addressing, host] of [
+    ["path", "s3.example:7480"],
+    ["virtual", "logs.s3.example:7480"],
+  ] as const) {
+    const a = adapter(t, {
+      endpoints: [server.url],
+      cluster: { addressing, host: "s3.example:7480" },
+    });
+    const head = await server.headOf(a, { bucket: parseBucketName("logs"), key: null });
+    t.strictSame(
+      head.filter((line) => line.startsWith("host:")),
+      [`host: ${host}`],
+    );
+    const signed = signRequest(
+      {
+        method: "GET",
+        path: addressing === "path" ? "/logs" : "/",
+        query: "",
+        host,
+        headers: [],
+        payloadHash: emptyPayloadHash,
+        region: "us-east-1",
+        credentials: { accessKeyId: "ak", secretAccessKey: "sk", sessionToken: null },
+        amzDate: "20261129T120000Z",
+      },
+      new SigningKeys(1),
+    );
+    for (const [name, value] of signed) t.ok(head.includes(`${name}: ${value}`), name);
   }
 });
 

@@ -1,0 +1,106 @@
+// The clusters of a configuration: where they are, whose keys sign there, and what they do otherwise
+// than their profile says. What the state store records of a cluster is only its beginning here.
+
+import type { ClusterIdentity } from "../placement/ports.ts";
+import type { FactOverrides } from "../placement/profiles.ts";
+import { type ClusterId, parseClusterId } from "../s3/names.ts";
+import type { Checks } from "./checks.ts";
+import type { Settings } from "./schema.ts";
+import type { SettingPath } from "./source-file.ts";
+
+export interface ClusterConfig {
+  readonly id: ClusterId;
+  readonly endpoints: readonly string[];
+  readonly profile: string;
+  readonly identity: ClusterIdentity;
+  readonly region: string;
+  readonly addressing: "path" | "virtual";
+  /** Null: the endpoint's own. */
+  readonly host: string | null;
+  /** What this cluster does otherwise than its profile says. */
+  readonly overrides: FactOverrides;
+  /** Initial values; null: left to the rule for new clusters. */
+  readonly weight: number | null;
+  readonly state: "pending" | "live" | "draining_readonly" | "evacuating" | null;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Null: the cluster is unreachable from this process. */
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | null;
+  readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
+}
+
+export function clustersConfig(
+  data: Settings,
+  checks: Checks,
+  options: { readonly embedded: boolean },
+): readonly ClusterConfig[] {
+  const seen = new Set<string>();
+  const clusters = data.clusters.flatMap((cluster, index): ClusterConfig[] => {
+    const at: SettingPath = ["clusters", index];
+    const id = parseClusterId(cluster.id);
+    if (id === null) return [];
+    if (seen.has(id)) checks.fault([...at, "id"], `Cluster "${id}" is given twice`);
+    seen.add(id);
+    const keys = cluster.credentials ?? {};
+    const keysAt = [...at, "credentials"];
+    const accessKeyId = checks.secret(keys, "access_key_id", keysAt);
+    const secretAccessKey = checks.secret(keys, "secret_access_key", keysAt);
+    if (cluster.credentials === undefined) {
+      checks.warn(at, `Cluster "${id}" has no credentials, so it is unreachable from here`);
+    } else if (!hasBoth(cluster.credentials)) {
+      checks.fault(keysAt, "Needs both access_key_id and secret_access_key, or their _file twins");
+    }
+    if (cluster.tls.insecure_skip_verify) {
+      checks.warn([...at, "tls"], `Endpoints of cluster "${id}" are not verified`);
+    }
+    return [
+      {
+        id,
+        endpoints: cluster.endpoints,
+        profile: cluster.profile,
+        identity: cluster.identity,
+        region: cluster.region,
+        addressing: cluster.addressing,
+        host: cluster.host ?? null,
+        overrides: factOverrides(cluster.overrides),
+        weight: cluster.weight ?? null,
+        state: cluster.state ?? null,
+        labels: cluster.labels,
+        credentials:
+          accessKeyId === null || secretAccessKey === null
+            ? null
+            : { accessKeyId, secretAccessKey },
+        tls: {
+          caPem: checks.read(cluster.tls.ca_file, [...at, "tls", "ca_file"]),
+          insecureSkipVerify: cluster.tls.insecure_skip_verify,
+        },
+      },
+    ];
+  });
+  if (clusters.length === 0 && !options.embedded) {
+    checks.warn(["clusters"], "No clusters are configured, so no request can be forwarded");
+  }
+  return clusters;
+}
+
+function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOverrides {
+  return {
+    verifiesPayloadHash: given.verifies_payload_hash,
+    takesTrailers: given.takes_trailers,
+    verifiesChecksums: given.verifies_checksums,
+    keepsAwsChunked: given.keeps_aws_chunked,
+    conditionalEtagQuotes: given.conditional_etag_quotes,
+    honoursConditionalDelete: given.honours_conditional_delete,
+    honoursConditionalComplete: given.honours_conditional_complete,
+    honoursConditionalCopy: given.honours_conditional_copy,
+    honoursCopySourceConditions: given.honours_copy_source_conditions,
+    answersObjectAttributes: given.answers_object_attributes,
+    answersPartNumber: given.answers_part_number,
+    survivesUploadPartCopy: given.survives_upload_part_copy,
+  };
+}
+
+function hasBoth(keys: NonNullable<Settings["clusters"][number]["credentials"]>): boolean {
+  const id = keys.access_key_id ?? keys.access_key_id_file;
+  const secret = keys.secret_access_key ?? keys.secret_access_key_file;
+  return id !== undefined && secret !== undefined;
+}
