@@ -6,7 +6,7 @@ import { parseAddress } from "../s3/address.ts";
 import { readAuthorization } from "../s3/authorization.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
-import { classifyOperation } from "../s3/operation.ts";
+import { classifyOperation } from "../s3/classify.ts";
 import { isStreaming, type Payload, readPayload } from "../s3/payload.ts";
 import { type RequestHead, type RequestHeadInput, readRequestHead } from "../s3/request-head.ts";
 import type { SigningCredentials, SigningKeys } from "../s3/sigv4.ts";

@@ -8,6 +8,7 @@ import { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
+import { operationFacts } from "../s3/operation.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 
 /** XML answers are at most this long: 1000 keys of 1024 bytes, every byte escaped, and metadata. */
@@ -22,19 +23,6 @@ export interface SendOptions {
   readonly payloadSha256?: string | null;
 }
 
-const methods: Partial<Record<S3Operation, UpstreamRequest["method"]>> = {
-  HeadObject: "HEAD",
-  HeadBucket: "HEAD",
-  PutObject: "PUT",
-  UploadPart: "PUT",
-  CreateBucket: "PUT",
-  DeleteObject: "DELETE",
-  DeleteBucket: "DELETE",
-  AbortMultipartUpload: "DELETE",
-  CreateMultipartUpload: "POST",
-  CompleteMultipartUpload: "POST",
-};
-
 /** The request as the client made it, changed only where `options` says so. */
 export function upstreamRequest(
   request: OperationRequest,
@@ -43,7 +31,7 @@ export function upstreamRequest(
   const operation = options.operation ?? request.operation;
   return {
     operation,
-    method: options.method ?? methods[operation] ?? "GET",
+    method: options.method ?? operationFacts[operation].method,
     tenant: request.tenant,
     bucket: request.bucket,
     key: request.key,
@@ -63,7 +51,7 @@ export function ownRequest(
 ): UpstreamRequest {
   return {
     operation: options.operation,
-    method: options.method ?? methods[options.operation] ?? "GET",
+    method: options.method ?? operationFacts[options.operation].method,
     tenant: request.tenant,
     bucket,
     key: null,

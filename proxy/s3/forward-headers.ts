@@ -4,8 +4,15 @@
 // a spelling that it would read as one that is.
 
 import { fieldTokens, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import type { OperationFacts, S3Operation } from "./operation.ts";
+import { operationFacts } from "./operation.ts";
 import type { RequestHead } from "./request-head.ts";
-import { bucketReadParameters, objectParameters, objectReadParameters } from "./subresource.ts";
+import {
+  bucketReadParameters,
+  objectParameters,
+  objectReadParameters,
+  subresourceParameters,
+} from "./subresource.ts";
 
 const hopByHop: ReadonlySet<string> = new Set([
   "connection",
@@ -59,8 +66,6 @@ const upstreamParameters: ReadonlySet<string> = new Set([
   ...bucketReadParameters,
   ...objectParameters,
   ...objectReadParameters,
-  "location",
-  "uploads",
   "x-id",
 ]);
 
@@ -110,13 +115,15 @@ const authorizationParameter =
   /^x-amz-(?:algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|checksum-.*|sdk-checksum-algorithm)$/;
 
 /**
- * The parameters that travel upstream: those with a meaning we know, and `x-amz-*` that SDKs move from
- * headers into a presigned query. Everything about authorization goes, and so do unknown names, which
- * could steer an upstream (`rgwx-uid` does with a system user's credentials).
+ * The parameters that travel upstream: those with a meaning we know for the operation, and `x-amz-*`
+ * that SDKs move from headers into a presigned query. Everything about authorization goes, and so do
+ * unknown names, which could steer an upstream (`rgwx-uid` does with a system user's credentials).
  */
-export function upstreamQuery(query: QueryList): QueryList {
+export function upstreamQuery(query: QueryList, operation: S3Operation): QueryList {
+  const { subresource }: OperationFacts = operationFacts[operation];
   return query.filter(([name]) => {
-    if (upstreamParameters.has(name)) return true;
+    if (upstreamParameters.has(name) || name === subresource) return true;
+    if (subresource !== null && subresourceParameters.has(name)) return true;
     const lower = name.toLowerCase();
     return lower.startsWith("x-amz-") && !authorizationParameter.test(lower);
   });

@@ -1,237 +1,319 @@
-// Which S3 operation a request is, and the facts about each. Names are those of the S3 API Reference.
-// Classification looks at the method, the address and the *names* of query parameters and headers,
-// never at credentials. A request that is not surely one of the supported operations is refused: a
-// sub-resource must never fall through to a list, an object read or a delete.
-
-import type { Address } from "./address.ts";
-import { S3Error } from "./errors.ts";
-import { fieldValue } from "./headers.ts";
-import { hasParameter, queryValue } from "./query.ts";
-import type { RequestHead } from "./request-head.ts";
-import {
-  bucketReadParameters,
-  bucketSubresources,
-  objectParameters,
-  objectReadParameters,
-  objectSubresources,
-} from "./subresource.ts";
+// Every S3 operation Headgate knows, by its name in the S3 API Reference: what makes a request that
+// operation, its class for policy, and how it reaches the clusters of a bucket. One table, from which
+// classification, the README's list and the upstream's methods are made. What each routing means over
+// several clusters is operations/; which names clients' SDKs have is tested against them.
 
 /** What policy sees as the kind of access. */
 export type OperationClass = "read" | "write" | "list" | "delete" | "admin";
 
+type Method = "GET" | "HEAD" | "PUT" | "POST" | "DELETE" | "OPTIONS";
+
+/**
+ * How an operation reaches clusters.
+ * `service`: every cluster, merged. `everywhere`: on all clusters of the bucket or on none. `first`:
+ * asked of the first cluster of the bucket. `every`: written to every cluster of the bucket.
+ * `single`: needs a bucket that is on one cluster. `merged`: all clusters of the bucket, one answer.
+ * `owner`: the key's cluster. `upload`: the cluster where the upload began. `split`: each key's
+ * cluster. `refused`: 501.
+ */
+export type OperationRouting =
+  | "service"
+  | "everywhere"
+  | "first"
+  | "every"
+  | "single"
+  | "merged"
+  | "owner"
+  | "upload"
+  | "split"
+  | "refused";
+
 export interface OperationFacts {
   readonly class: OperationClass;
+  readonly scope: "service" | "bucket" | "object";
+  readonly method: Method;
+  /** The query name that makes a request this operation, `acl`; `null` when none does. */
+  readonly subresource: string | null;
+  /** A further parameter that tells it from a list of the same name: `?metrics&id=x`. */
+  readonly parameter: string | null;
+  readonly routing: OperationRouting;
   /** Places new bytes: a drain refuses it (placement.md §2 rule 7). */
   readonly places: boolean;
-  readonly scope: "service" | "bucket" | "object";
+  /** Its body is a document, read whole and checked here, and not the content of an object. */
+  readonly document: boolean;
   /** `false`: known by name and answered with 501 NotImplemented. */
   readonly supported: boolean;
+  /** Why it is not served; `null` when it is. */
+  readonly refusal: string | null;
 }
 
-const read = { class: "read", places: false, scope: "object", supported: true } as const;
-const write = { class: "write", places: false, scope: "object", supported: true } as const;
-const bucketRead = { class: "read", places: false, scope: "bucket", supported: true } as const;
-const bucketAdmin = { class: "admin", places: false, scope: "bucket", supported: true } as const;
-const bucketList = { class: "list", places: false, scope: "bucket", supported: true } as const;
-const supportedLater = { supported: false } as const;
+const plain = {
+  subresource: null,
+  parameter: null,
+  places: false,
+  document: false,
+  supported: true,
+  refusal: null,
+} as const;
+/** Named, and served as soon as its route is there. */
+const soon = { supported: false, refusal: "Not implemented in this release" } as const;
+const bucket = { ...plain, scope: "bucket" } as const;
+const object = { ...plain, scope: "object", routing: "owner" } as const;
+const upload = { ...object, routing: "upload" } as const;
+const placing = { ...object, class: "write", places: true } as const;
+
+function readBucket(subresource: string): OperationFacts {
+  return { ...bucket, ...soon, class: "read", method: "GET", routing: "first", subresource };
+}
+
+function putBucket(subresource: string): OperationFacts {
+  const facts = { ...bucket, class: "admin", method: "PUT", routing: "every" } as const;
+  return { ...facts, ...soon, subresource, document: true };
+}
+
+function deleteBucketSetting(subresource: string): OperationFacts {
+  return { ...bucket, ...soon, class: "admin", method: "DELETE", routing: "every", subresource };
+}
+
+function listBucket(subresource: string | null): OperationFacts {
+  return { ...bucket, class: "list", method: "GET", routing: "merged", subresource };
+}
+
+/** A setting of which a bucket has several, each with an id. */
+function withId(facts: OperationFacts): OperationFacts {
+  return { ...facts, parameter: "id" };
+}
+
+function readObject(subresource: string | null): OperationFacts {
+  return { ...object, class: "read", method: "GET", subresource };
+}
+
+function putObject(subresource: string): OperationFacts {
+  return { ...object, ...soon, class: "write", method: "PUT", subresource, document: true };
+}
+
+function refused(facts: Omit<OperationFacts, "routing">, refusal: string): OperationFacts {
+  return { ...facts, routing: "refused", supported: false, refusal };
+}
+
+const directory = "Directory buckets are a service of AWS";
+const metadata = "Metadata tables are a service of AWS";
+const annotations = "Annotations are a service of AWS";
 
 /** Facts about each operation Headgate knows by name. */
 export const operationFacts = {
-  ListBuckets: { class: "list", places: false, scope: "service", supported: true },
-  CreateBucket: { class: "admin", places: true, scope: "bucket", supported: true },
-  HeadBucket: bucketRead,
-  DeleteBucket: bucketAdmin,
-  ListObjects: bucketList,
-  ListObjectsV2: bucketList,
-  ListObjectVersions: { ...bucketList, ...supportedLater },
-  ListMultipartUploads: { ...bucketList, ...supportedLater },
-  GetBucketLocation: bucketRead,
-  DeleteObjects: { class: "delete", places: false, scope: "bucket", supported: false },
-  PostObject: { class: "write", places: true, scope: "bucket", supported: false },
-  BucketSubresourceRead: { ...bucketRead, ...supportedLater },
-  BucketSubresourceWrite: { ...bucketAdmin, ...supportedLater },
-  GetObject: read,
-  HeadObject: read,
-  PutObject: { class: "write", places: true, scope: "object", supported: true },
-  CopyObject: { class: "write", places: true, scope: "object", supported: false },
-  DeleteObject: { class: "delete", places: false, scope: "object", supported: true },
-  CreateMultipartUpload: { class: "write", places: true, scope: "object", supported: true },
-  UploadPart: write,
-  UploadPartCopy: { ...write, ...supportedLater },
-  CompleteMultipartUpload: write,
-  AbortMultipartUpload: write,
-  ListParts: { class: "list", places: false, scope: "object", supported: true },
-  ObjectSubresourceRead: { ...read, ...supportedLater },
-  ObjectSubresourceWrite: { ...write, ...supportedLater },
+  ListBuckets: { ...plain, class: "list", scope: "service", method: "GET", routing: "service" },
+  ListDirectoryBuckets: refused(
+    { ...plain, class: "list", scope: "service", method: "GET" },
+    directory,
+  ),
+  /** Ceph RGW's `GET /?usage`: the caller's usage and quota. */
+  GetUsage: {
+    ...plain,
+    class: "read",
+    scope: "service",
+    method: "GET",
+    subresource: "usage",
+    routing: "single",
+    ...soon,
+  },
   /** An `Action=` form at `/`: STS and IAM on RGW. */
-  ServiceAction: { class: "admin", places: false, scope: "service", supported: false },
-  /** A CORS preflight or any other OPTIONS. */
-  OptionsObject: { class: "read", places: false, scope: "bucket", supported: false },
+  ServiceAction: refused(
+    { ...plain, class: "admin", scope: "service", method: "POST" },
+    "STS and IAM actions are not served on the S3 port",
+  ),
+  WriteGetObjectResponse: refused(
+    { ...plain, class: "admin", scope: "service", method: "POST" },
+    "Object Lambda is a service of AWS",
+  ),
+
+  CreateBucket: {
+    ...bucket,
+    class: "admin",
+    method: "PUT",
+    routing: "everywhere",
+    places: true,
+    document: true,
+  },
+  HeadBucket: { ...bucket, class: "read", method: "HEAD", routing: "first" },
+  DeleteBucket: { ...bucket, class: "admin", method: "DELETE", routing: "everywhere" },
+  GetBucketLocation: { ...readBucket("location"), supported: true, refusal: null },
+  ListObjects: listBucket(null),
+  ListObjectsV2: { ...listBucket(null), parameter: "list-type" },
+  ListObjectVersions: { ...listBucket("versions"), ...soon },
+  ListMultipartUploads: { ...listBucket("uploads"), ...soon },
+  DeleteObjects: {
+    ...bucket,
+    class: "delete",
+    method: "POST",
+    subresource: "delete",
+    routing: "split",
+    document: true,
+    ...soon,
+  },
+  /** An HTML form with a policy. */
+  PostObject: {
+    ...bucket,
+    class: "write",
+    method: "POST",
+    routing: "owner",
+    places: true,
+    ...soon,
+  },
+  CreateSession: refused(readBucket("session"), directory),
+
+  GetBucketAbac: refused(readBucket("abac"), "Attribute-based access is a service of AWS"),
+  PutBucketAbac: refused(putBucket("abac"), "Attribute-based access is a service of AWS"),
+  GetBucketAccelerateConfiguration: readBucket("accelerate"),
+  PutBucketAccelerateConfiguration: putBucket("accelerate"),
+  GetBucketAcl: readBucket("acl"),
+  PutBucketAcl: putBucket("acl"),
+  ListBucketAnalyticsConfigurations: readBucket("analytics"),
+  GetBucketAnalyticsConfiguration: withId(readBucket("analytics")),
+  PutBucketAnalyticsConfiguration: putBucket("analytics"),
+  DeleteBucketAnalyticsConfiguration: deleteBucketSetting("analytics"),
+  GetBucketCors: readBucket("cors"),
+  PutBucketCors: putBucket("cors"),
+  DeleteBucketCors: deleteBucketSetting("cors"),
+  GetBucketEncryption: readBucket("encryption"),
+  PutBucketEncryption: putBucket("encryption"),
+  DeleteBucketEncryption: deleteBucketSetting("encryption"),
+  ListBucketIntelligentTieringConfigurations: readBucket("intelligent-tiering"),
+  GetBucketIntelligentTieringConfiguration: withId(readBucket("intelligent-tiering")),
+  PutBucketIntelligentTieringConfiguration: putBucket("intelligent-tiering"),
+  DeleteBucketIntelligentTieringConfiguration: deleteBucketSetting("intelligent-tiering"),
+  ListBucketInventoryConfigurations: readBucket("inventory"),
+  GetBucketInventoryConfiguration: withId(readBucket("inventory")),
+  PutBucketInventoryConfiguration: putBucket("inventory"),
+  DeleteBucketInventoryConfiguration: deleteBucketSetting("inventory"),
+  GetBucketLifecycleConfiguration: readBucket("lifecycle"),
+  PutBucketLifecycleConfiguration: putBucket("lifecycle"),
+  DeleteBucketLifecycle: deleteBucketSetting("lifecycle"),
+  GetBucketLogging: readBucket("logging"),
+  PutBucketLogging: putBucket("logging"),
+  CreateBucketMetadataConfiguration: refused(
+    { ...putBucket("metadataConfiguration"), method: "POST" },
+    metadata,
+  ),
+  GetBucketMetadataConfiguration: refused(readBucket("metadataConfiguration"), metadata),
+  DeleteBucketMetadataConfiguration: refused(
+    deleteBucketSetting("metadataConfiguration"),
+    metadata,
+  ),
+  CreateBucketMetadataTableConfiguration: refused(
+    { ...putBucket("metadataTable"), method: "POST" },
+    metadata,
+  ),
+  GetBucketMetadataTableConfiguration: refused(readBucket("metadataTable"), metadata),
+  DeleteBucketMetadataTableConfiguration: refused(deleteBucketSetting("metadataTable"), metadata),
+  UpdateBucketMetadataAnnotationTableConfiguration: refused(
+    putBucket("metadataAnnotationTable"),
+    metadata,
+  ),
+  UpdateBucketMetadataInventoryTableConfiguration: refused(
+    putBucket("metadataInventoryTable"),
+    metadata,
+  ),
+  UpdateBucketMetadataJournalTableConfiguration: refused(
+    putBucket("metadataJournalTable"),
+    metadata,
+  ),
+  ListBucketMetricsConfigurations: readBucket("metrics"),
+  GetBucketMetricsConfiguration: withId(readBucket("metrics")),
+  PutBucketMetricsConfiguration: putBucket("metrics"),
+  DeleteBucketMetricsConfiguration: deleteBucketSetting("metrics"),
+  GetBucketNotificationConfiguration: readBucket("notification"),
+  PutBucketNotificationConfiguration: putBucket("notification"),
+  /** Ceph RGW's own. */
+  DeleteBucketNotification: deleteBucketSetting("notification"),
+  GetObjectLockConfiguration: readBucket("object-lock"),
+  PutObjectLockConfiguration: { ...putBucket("object-lock"), routing: "single" },
+  GetBucketOwnershipControls: readBucket("ownershipControls"),
+  PutBucketOwnershipControls: putBucket("ownershipControls"),
+  DeleteBucketOwnershipControls: deleteBucketSetting("ownershipControls"),
+  GetBucketPolicy: readBucket("policy"),
+  PutBucketPolicy: putBucket("policy"),
+  DeleteBucketPolicy: deleteBucketSetting("policy"),
+  GetBucketPolicyStatus: readBucket("policyStatus"),
+  GetPublicAccessBlock: readBucket("publicAccessBlock"),
+  PutPublicAccessBlock: putBucket("publicAccessBlock"),
+  DeletePublicAccessBlock: deleteBucketSetting("publicAccessBlock"),
+  GetBucketReplication: readBucket("replication"),
+  PutBucketReplication: putBucket("replication"),
+  DeleteBucketReplication: deleteBucketSetting("replication"),
+  GetBucketRequestPayment: readBucket("requestPayment"),
+  PutBucketRequestPayment: putBucket("requestPayment"),
+  GetBucketTagging: readBucket("tagging"),
+  PutBucketTagging: putBucket("tagging"),
+  DeleteBucketTagging: deleteBucketSetting("tagging"),
+  GetBucketVersioning: readBucket("versioning"),
+  PutBucketVersioning: { ...putBucket("versioning"), routing: "single" },
+  GetBucketWebsite: readBucket("website"),
+  PutBucketWebsite: putBucket("website"),
+  DeleteBucketWebsite: deleteBucketSetting("website"),
+
+  GetObject: readObject(null),
+  HeadObject: { ...readObject(null), method: "HEAD" },
+  PutObject: { ...placing, method: "PUT" },
+  CopyObject: { ...placing, method: "PUT", ...soon },
+  /** Ceph RGW's `?append&position=N`. */
+  AppendObject: { ...placing, method: "PUT", subresource: "append", ...soon },
+  RenameObject: refused(
+    { ...placing, method: "PUT", subresource: "renameObject" },
+    "Renaming is for directory buckets, a service of AWS",
+  ),
+  DeleteObject: { ...object, class: "delete", method: "DELETE" },
+  CreateMultipartUpload: { ...placing, method: "POST", subresource: "uploads" },
+  UploadPart: { ...upload, class: "write", method: "PUT", parameter: "uploadId" },
+  UploadPartCopy: {
+    ...upload,
+    class: "write",
+    method: "PUT",
+    parameter: "uploadId",
+    ...soon,
+  },
+  CompleteMultipartUpload: {
+    ...upload,
+    class: "write",
+    method: "POST",
+    parameter: "uploadId",
+  },
+  AbortMultipartUpload: { ...upload, class: "write", method: "DELETE", parameter: "uploadId" },
+  ListParts: { ...upload, class: "list", method: "GET", parameter: "uploadId" },
+  GetObjectAcl: { ...readObject("acl"), ...soon },
+  PutObjectAcl: putObject("acl"),
+  ListObjectAnnotations: refused(readObject("annotation"), annotations),
+  GetObjectAnnotation: refused(
+    { ...readObject("annotation"), parameter: "annotationName" },
+    annotations,
+  ),
+  PutObjectAnnotation: refused(putObject("annotation"), annotations),
+  DeleteObjectAnnotation: refused(
+    { ...readObject("annotation"), class: "write", method: "DELETE" },
+    annotations,
+  ),
+  GetObjectAttributes: { ...readObject("attributes"), ...soon },
+  UpdateObjectEncryption: refused(
+    putObject("encryption"),
+    "Changing the encryption of an object is a service of AWS",
+  ),
+  GetObjectLegalHold: { ...readObject("legal-hold"), ...soon },
+  PutObjectLegalHold: putObject("legal-hold"),
+  RestoreObject: { ...putObject("restore"), method: "POST" },
+  GetObjectRetention: { ...readObject("retention"), ...soon },
+  PutObjectRetention: putObject("retention"),
+  SelectObjectContent: { ...readObject("select"), ...soon, method: "POST", document: true },
+  GetObjectTagging: { ...readObject("tagging"), ...soon },
+  PutObjectTagging: putObject("tagging"),
+  DeleteObjectTagging: { ...readObject("tagging"), ...soon, class: "write", method: "DELETE" },
+  GetObjectTorrent: { ...readObject("torrent"), ...soon },
+  /** A CORS preflight: never signed, answered by the bucket's own CORS rules. */
+  OptionsObject: { ...bucket, class: "read", method: "OPTIONS", routing: "first", ...soon },
 } as const satisfies Record<string, OperationFacts>;
 
 export type S3Operation = keyof typeof operationFacts;
 
-/** Sub-resources that are an operation of their own name, by scope, query name and method. */
-const namedSubresources: Readonly<
-  Record<"bucket" | "object", ReadonlyMap<string, readonly [method: string, S3Operation]>>
-> = {
-  bucket: new Map<string, readonly [string, S3Operation]>([
-    ["delete", ["POST", "DeleteObjects"]],
-    ["location", ["GET", "GetBucketLocation"]],
-    ["uploads", ["GET", "ListMultipartUploads"]],
-    ["versions", ["GET", "ListObjectVersions"]],
-  ]),
-  object: new Map<string, readonly [string, S3Operation]>([
-    ["uploads", ["POST", "CreateMultipartUpload"]],
-  ]),
-};
-
-export type ClassifyResult =
-  | { readonly kind: "operation"; readonly operation: S3Operation }
-  /** `operation` is the name when it has one, for logs and metrics. */
-  | { readonly kind: "error"; readonly error: S3Error; readonly operation: S3Operation | null };
-
-type NameResult =
-  | { readonly kind: "operation"; readonly operation: S3Operation; readonly feature?: string }
-  | { readonly kind: "error"; readonly error: S3Error; readonly operation: null };
-
-/** Names the operation of a request; one that this release does not serve is an error. */
-export function classifyOperation(head: RequestHead, address: Address): ClassifyResult {
-  const named = nameOperation(head, address);
-  if (named.kind === "error") return named;
-  const { operation } = named;
-  if (operationFacts[operation].supported) return { kind: "operation", operation };
-  const what = named.feature === undefined ? operation : `Parameter "${named.feature}"`;
-  const error = new S3Error("NotImplemented", { message: `${what} is not implemented` });
-  return { kind: "error", error, operation };
-}
-
-function nameOperation(head: RequestHead, address: Address): NameResult {
-  if (head.method === "OPTIONS") return operation("OptionsObject");
-  if (address.bucket === null) return serviceOperation(head);
-  const scope = address.key === null ? "bucket" : "object";
-  const special = subresourceOperation(head, scope);
-  if (special !== null) return special;
-  return scope === "bucket" ? bucketOperation(head) : objectOperation(head);
-}
-
-function serviceOperation(head: RequestHead): NameResult {
-  if (head.method === "GET") {
-    const unknown = unknownParameter(head, "bucket");
-    return unknown === null ? operation("ListBuckets") : operation("ServiceAction", unknown);
-  }
-  return head.method === "POST" ? operation("ServiceAction") : methodNotAllowed();
-}
-
-/** The operation when a query name makes it one; `null` when none does. */
-function subresourceOperation(head: RequestHead, scope: "bucket" | "object"): NameResult | null {
-  const known = scope === "bucket" ? bucketSubresources : objectSubresources;
-  const [name, second] = head.query.map(([text]) => text).filter((text) => known.has(text));
-  if (second !== undefined) {
-    return invalidArgument(`Query parameters "${name}" and "${second}" exclude each other`);
-  }
-  const named = name === undefined ? undefined : namedSubresources[scope].get(name);
-  if (named !== undefined) {
-    return named[0] === head.method ? operation(named[1]) : methodNotAllowed();
-  }
-  const feature = name ?? unknownParameter(head, scope);
-  if (feature === null) return null;
-  const generic = scope === "bucket" ? "BucketSubresource" : "ObjectSubresource";
-  return operation(isRead(head) ? `${generic}Read` : `${generic}Write`, feature);
-}
-
-/**
- * The first parameter that could change what the request does and is not known here. Reads tolerate
- * an unknown one that has a value (`?v=17`): it is dropped on the way upstream. A write does not, so
- * that a new kind of `DELETE /b?something=1` never deletes the bucket. Names in `x-` are for logs.
- */
-function unknownParameter(head: RequestHead, scope: "bucket" | "object"): string | null {
-  const reads = isRead(head);
-  for (const [name, value] of head.query) {
-    const lower = name.toLowerCase();
-    if (lower === "x-amz-copy-source" || lower === "x-amz-rename-source") return name;
-    if (lower.startsWith("x-") || isParameter(name, scope, reads)) continue;
-    if (!reads || value === null || value === "") return name;
-  }
-  return null;
-}
-
-function isParameter(name: string, scope: "bucket" | "object", reads: boolean): boolean {
-  if (scope === "bucket") return reads && bucketReadParameters.has(name);
-  return objectParameters.has(name) || (reads && objectReadParameters.has(name));
-}
-
-function isRead(head: RequestHead): boolean {
-  return head.method === "GET" || head.method === "HEAD";
-}
-
-function bucketOperation(head: RequestHead): NameResult {
-  switch (head.method) {
-    case "GET":
-      return listOperation(head);
-    case "HEAD":
-      return operation("HeadBucket");
-    case "PUT":
-      return operation("CreateBucket");
-    case "DELETE":
-      return operation("DeleteBucket");
-    case "POST":
-      return isForm(head) ? operation("PostObject") : methodNotAllowed();
-    default:
-      return methodNotAllowed();
-  }
-}
-
-function listOperation(head: RequestHead): NameResult {
-  const listType = queryValue(head.query, "list-type");
-  if (listType === null) return operation("ListObjects");
-  if (listType === "2") return operation("ListObjectsV2");
-  return invalidArgument('Query parameter "list-type" must be "2"');
-}
-
-function objectOperation(head: RequestHead): NameResult {
-  const upload = hasParameter(head.query, "uploadId");
-  switch (head.method) {
-    case "GET":
-      return operation(upload ? "ListParts" : "GetObject");
-    case "HEAD":
-      return upload ? methodNotAllowed() : operation("HeadObject");
-    case "PUT":
-      return putOperation(head, upload);
-    case "DELETE":
-      return operation(upload ? "AbortMultipartUpload" : "DeleteObject");
-    case "POST":
-      return upload ? operation("CompleteMultipartUpload") : methodNotAllowed();
-    default:
-      return methodNotAllowed();
-  }
-}
-
-function putOperation(head: RequestHead, upload: boolean): NameResult {
-  const copies = fieldValue(head.headers, "x-amz-copy-source") !== null;
-  const part = hasParameter(head.query, "partNumber");
-  if (upload !== part) {
-    return invalidArgument('Query parameters "uploadId" and "partNumber" must be given together');
-  }
-  if (upload) return operation(copies ? "UploadPartCopy" : "UploadPart");
-  return operation(copies ? "CopyObject" : "PutObject");
-}
-
-function isForm(head: RequestHead): boolean {
-  const type = fieldValue(head.headers, "content-type") ?? "";
-  return type.trimStart().toLowerCase().startsWith("multipart/form-data");
-}
-
-function operation(name: S3Operation, feature?: string): NameResult {
-  return feature === undefined
-    ? { kind: "operation", operation: name }
-    : { kind: "operation", operation: name, feature };
-}
-
-function methodNotAllowed(): NameResult {
-  return { kind: "error", error: new S3Error("MethodNotAllowed"), operation: null };
-}
-
-function invalidArgument(message: string): NameResult {
-  return { kind: "error", error: new S3Error("InvalidArgument", { message }), operation: null };
+/** The facts by a name that only the process knows to be one, for loops over the table. */
+export function isOperation(text: string): text is S3Operation {
+  return Object.hasOwn(operationFacts, text);
 }

@@ -5,6 +5,8 @@ import { metricFacts } from "../../proxy/admin/metric-names.ts";
 import { commands } from "../../proxy/cli/main-command.ts";
 import { settings } from "../../proxy/config/schema.ts";
 import { listSettings } from "../../proxy/config/setting-list.ts";
+import type { OperationFacts, OperationRouting } from "../../proxy/s3/operation.ts";
+import { operationFacts } from "../../proxy/s3/operation.ts";
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
@@ -44,9 +46,44 @@ function cliTable(): string {
   return table(["Command", "What it does"], rows);
 }
 
+/** How each kind of routing is told, in the order of the table. */
+const routings: Readonly<Record<OperationRouting, string>> = {
+  service: "every cluster, merged; 503 when one does not answer",
+  everywhere:
+    "all clusters of the bucket, or none; 503 while one does not answer, and the same request again finishes it",
+  first: "the bucket's first cluster",
+  every: "every cluster of the bucket; 503 when one failed, and the same request again finishes it",
+  single: "the cluster of a bucket that is on one; 409 or 501 where it is on several",
+  merged: "every cluster of the bucket, merged as one list; 503 when one does not answer",
+  owner: "the key's cluster; 503 when it does not answer",
+  upload: "the cluster where the upload began; 404 for an upload id of another bucket or key",
+  split: "each key's cluster, one result a key",
+  refused: "501",
+};
+
+function operationsTable(): string {
+  const rows: string[][] = [];
+  const facts: readonly [string, OperationFacts][] = Object.entries(operationFacts);
+  for (const [routing, told] of Object.entries(routings)) {
+    const names = facts.filter(([, fact]) => fact.supported && fact.routing === routing);
+    if (names.length > 0) rows.push([names.map(([name]) => name).join(", "), told]);
+  }
+  const refusals = new Map<string, string[]>();
+  for (const [name, { supported, refusal }] of facts) {
+    if (supported) continue;
+    const reason = refusal ?? "";
+    refusals.set(reason, [...(refusals.get(reason) ?? []), name]);
+  }
+  for (const [reason, names] of refusals) {
+    rows.push([names.join(", "), `501 \`NotImplemented\`: ${reason}`]);
+  }
+  return table(["Operations", "Where they go, and what they may be refused with"], rows);
+}
+
 /** Name of a table's marks → its text. */
 export const readmeTables = {
   settings: settingsTable,
   metrics: metricsTable,
   commands: cliTable,
+  operations: operationsTable,
 } as const satisfies Record<string, () => string>;

@@ -123,9 +123,15 @@ t.test(
   async (t) => {
     const kept =
       "list-type=2&partNumber=1&prefix=a%20b&response-content-type=t&uploadId=u&versionId=v&x-id=G";
-    t.equal(encodeQuery(upstreamQuery(headOf({ target: `/b/k?${kept}` }).query)), kept);
+    t.equal(
+      encodeQuery(upstreamQuery(headOf({ target: `/b/k?${kept}` }).query, "GetObject")),
+      kept,
+    );
     const acl = headOf({ target: "/b/k?x-amz-acl=private&uploads" });
-    t.equal(encodeQuery(upstreamQuery(acl.query)), "uploads=&x-amz-acl=private");
+    t.equal(
+      encodeQuery(upstreamQuery(acl.query, "CreateMultipartUpload")),
+      "uploads=&x-amz-acl=private",
+    );
     const names = [
       "X-Amz-Algorithm",
       "X-Amz-Credential",
@@ -141,8 +147,16 @@ t.test(
       "rgwx-uid",
       "v",
       "acl",
+      "id",
     ];
-    for (const name of names) t.strictSame(upstreamQuery([[name, "1"]]), [], name);
+    for (const name of names) t.strictSame(upstreamQuery([[name, "1"]], "GetObject"), [], name);
+    const metrics = "id=a&metrics=";
+    t.equal(
+      encodeQuery(
+        upstreamQuery(headOf({ target: `/b?${metrics}` }).query, "GetBucketMetricsConfiguration"),
+      ),
+      metrics,
+    );
   },
 );
 
