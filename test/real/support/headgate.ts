@@ -5,6 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { plainCommand } from "../../support/plain-command.ts";
 import { freePort, HopelessError, type Outcome, run, until } from "./processes.ts";
+import type { Pair } from "./s3.ts";
 import { rgwPair } from "./services.ts";
 
 const main = join(import.meta.dirname, "..", "..", "..", "dist", "proxy", "main.js");
@@ -30,6 +31,8 @@ export interface HeadgateSettings {
   readonly prefix: string;
   /** Path of a policy bundle; the built-in one when absent. */
   readonly bundle?: string;
+  /** The key pair that clients use, `clientPair` when absent. */
+  readonly client?: Pair;
 }
 
 export interface AdminAnswer {
@@ -66,7 +69,10 @@ export class Headgate {
     const ports = [await freePort(), await freePort()] as const;
     const home = join(dir, settings.name);
     mkdirSync(home, { recursive: true });
-    writeFileSync(join(home, "credentials.yaml"), JSON.stringify(credentials()));
+    writeFileSync(
+      join(home, "credentials.yaml"),
+      JSON.stringify(credentials(settings.client ?? clientPair)),
+    );
     writeFileSync(join(home, "config.yaml"), JSON.stringify(configuration(settings, ports, home)));
     const args = [main, "run", "-c", join(home, "config.yaml")];
     const [program, rest] = plainCommand(process.execPath, args);
@@ -163,12 +169,12 @@ export class Headgate {
   }
 }
 
-function credentials(): unknown {
+function credentials(pair: Pair): unknown {
   return {
     users: [
       {
         uid: "client",
-        keys: [{ access_key: clientPair.accessKeyId, secret_key: clientPair.secretAccessKey }],
+        keys: [{ access_key: pair.accessKeyId, secret_key: pair.secretAccessKey }],
         grants: [{ buckets: ["*"], allow: ["read", "list", "write", "delete", "admin"] }],
       },
     ],
