@@ -1,9 +1,11 @@
 // Which kind of credentials a request brings, and its parsed Signature Version 4 fields. Nothing is
 // verified here. Order (s3-protocol.md 2.1): SigV4 in the header or in the query, never both; SigV4A and
-// SigV2 are named and refused, never taken for anonymous; a foreign scheme beside a presigned URL is
-// ignored, alone it is refused; nothing at all is anonymous. Query names in the AWS spelling only.
+// SigV2 are named and refused, never taken for anonymous, unless the caller asks for SigV2 first; a
+// foreign scheme beside a presigned URL is ignored, alone it is refused; nothing at all is anonymous.
+// Query names in the AWS spelling only.
 
 import { parseAmzDate, parseHttpDate } from "./amz-date.ts";
+import { readV2Header, readV2Query, type V2Authorization } from "./authorization-v2.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
 import { fieldValue } from "./headers.ts";
 import { type AccessKeyId, parseAccessKeyId } from "./names.ts";
@@ -34,7 +36,7 @@ type PresignedAuthorization = {
   /** 1…604800, counted from `signedAtMs`. */
   readonly expiresSeconds: number;
 } & SignatureFields;
-/** A request that claims an identity by a signature. */
+/** A request that claims an identity by a Signature Version 4. */
 export type SignedAuthorization = HeaderAuthorization | PresignedAuthorization;
 export type Authorization = SignedAuthorization | { readonly kind: "anonymous" };
 
@@ -86,7 +88,7 @@ const maxSignedHeaders = 128;
 
 type ScopeFields = Pick<SignatureFields, "accessKeyId" | "date" | "region" | "signedHeaders">;
 
-/** Reads what a request brings to prove who sends it. */
+/** Reads what a request brings to prove who sends it; Signature Version 2 is refused by name. */
 export function readAuthorization(
   head: RequestHead,
   cache = new AuthorizationCache(),
@@ -111,6 +113,18 @@ export function readAuthorization(
     case "none":
       return { kind: "anonymous" };
   }
+}
+
+/** Reads a Signature Version 2 where a request brings that and nothing else; `null` where it does not. */
+export function readV2Authorization(head: RequestHead): V2Authorization | Refusal | null {
+  const value = fieldValue(head.headers, "authorization");
+  const inHeader = value === null ? "none" : schemeOf(value);
+  const inQuery = queryScheme(head);
+  const headerOnly = inHeader === "v2" && inQuery === "none";
+  const queryOnly = inQuery === "v2" && (inHeader === "none" || inHeader === "foreign");
+  if (!headerOnly && !queryOnly) return null;
+  const result = headerOnly ? readV2Header(head, value ?? "") : readV2Query(head);
+  return result instanceof S3Error ? { kind: "error", error: result } : result;
 }
 
 function queryScheme(head: RequestHead): "v4" | "v2" | "both" | "none" {

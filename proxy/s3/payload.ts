@@ -153,8 +153,10 @@ function streamingMode(
     const message = `Header "x-amz-content-sha256" must be "${unsignedPayload}", a streaming value or a lower-case SHA-256`;
     return new S3Error("InvalidArgument", { message });
   }
-  if (authorization.kind === "anonymous") {
-    return new S3Error("InvalidRequest", { message: "A streaming payload needs a signed request" });
+  if (authorization.kind !== "header" && authorization.kind !== "presigned") {
+    return new S3Error("InvalidRequest", {
+      message: "A streaming payload needs a request signed with signature version 4",
+    });
   }
   if (options.operation !== undefined && !isUpload(options.operation)) {
     return new S3Error("InvalidRequest", {
