@@ -88,6 +88,8 @@ function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOv
     takesTrailers: given.takes_trailers,
     verifiesChecksums: given.verifies_checksums,
     keepsAwsChunked: given.keeps_aws_chunked,
+    readsConditionsFully: given.reads_conditions_fully,
+    honoursConditionalPut: given.honours_conditional_put,
     conditionalEtagQuotes: given.conditional_etag_quotes,
     honoursConditionalDelete: given.honours_conditional_delete,
     honoursConditionalComplete: given.honours_conditional_complete,

@@ -94,6 +94,8 @@ const overrides = group({
   takes_trailers: fact("Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
   verifies_checksums: fact("Checks x-amz-checksum-* and keeps it with the object"),
   keeps_aws_chunked: fact("Stores `aws-chunked` with the object when it is told of it"),
+  reads_conditions_fully: fact("Reads ranges and conditions of GET and HEAD as RFC 9110 says"),
+  honours_conditional_put: fact("Obeys If-Match and `If-None-Match: *` of PutObject"),
   conditional_etag_quotes: oneOf(["keep", "strip"])
     .optional()
     .describe("Override: how an ETag must stand in conditions of writes"),

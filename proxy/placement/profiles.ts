@@ -30,6 +30,14 @@ export interface ProfileFacts {
    * Cautious: true.
    */
   readonly keepsAwsChunked: boolean;
+  /**
+   * Reads ranges and conditions of GET and HEAD as RFC 9110 says: lists of ETags, weak ones, `*`,
+   * If-Range, a Range that is malformed or asks for nothing. RGW reads one ETag, no If-Range, and
+   * makes a range of any text. Cautious: false.
+   */
+  readonly readsConditionsFully: boolean;
+  /** Obeys If-Match and `If-None-Match: *` of PutObject. Cautious: false. */
+  readonly honoursConditionalPut: boolean;
   /** How an ETag in If-Match and If-None-Match of a write must stand; RGW never matches a quoted one. */
   readonly conditionalEtagQuotes: "keep" | "strip";
   /**
@@ -60,6 +68,8 @@ const pacific: ProfileFacts = Object.freeze({
   takesTrailers: false,
   verifiesChecksums: false,
   keepsAwsChunked: true,
+  readsConditionsFully: false,
+  honoursConditionalPut: true,
   conditionalEtagQuotes: "strip",
   honoursConditionalDelete: false,
   honoursConditionalComplete: false,
@@ -86,6 +96,8 @@ const aws: ProfileFacts = Object.freeze({
   takesTrailers: true,
   verifiesChecksums: true,
   keepsAwsChunked: false,
+  readsConditionsFully: true,
+  honoursConditionalPut: true,
   conditionalEtagQuotes: "keep",
   honoursConditionalDelete: true,
   honoursConditionalComplete: true,
@@ -101,6 +113,7 @@ const s3Generic: ProfileFacts = Object.freeze({
   ...pacific,
   backend: "s3",
   verifiesPayloadHash: false,
+  honoursConditionalPut: false,
   conditionalEtagQuotes: "keep",
 });
 
