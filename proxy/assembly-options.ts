@@ -14,7 +14,7 @@ export function upstreamCluster(
   cluster: Config["clusters"][number],
   placement: PlacementSnapshot | null,
 ): UpstreamCluster {
-  const { id, host, credentials, tls } = cluster;
+  const { id, host, identity, credentials, tls } = cluster;
   const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
   return {
     id,
@@ -22,6 +22,7 @@ export function upstreamCluster(
     region,
     addressing,
     host,
+    identity,
     credentials: credentials === null ? null : { ...credentials, sessionToken: null },
     tls,
   };

@@ -11,10 +11,12 @@ import { placementChanges } from "./admin/placement-changes.ts";
 import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
+import { callerKeys, type OpenCredentials, openCredentials } from "./assembly-credentials.ts";
 import { clusterRecord, stateDriver, upstreamCluster } from "./assembly-options.ts";
 import type { Config } from "./config.ts";
 import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
+import { ExplanationBudget } from "./gateway/explanation-budget.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
 import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
@@ -38,6 +40,8 @@ import { createUpstream } from "./upstream/upstream.ts";
 const coalesceMs = 20;
 /** Signing keys of client credentials: one per key id and day, bounded against made-up regions. */
 const clientSigningKeys = 10_000;
+/** A refused signature is explained this often; beyond it the answer is the plain one. */
+const explanationsPerSecond = 20;
 /** How long a dead member may still act, beyond its own fence (placement.md rule 4). */
 const quarantineMs = 120_000;
 
@@ -49,6 +53,8 @@ export interface System {
   readonly createServer: (options: ServerOptions, tls: ServerTls | null) => Server;
   /** `v20.20.2`. */
   readonly nodeVersion: string;
+  /** Tells one state of a file from another; never rejects. */
+  readonly fingerprint: (path: string) => Promise<string>;
   /** Where the bundle lies that is used without `policy.bundle`. */
   readonly defaultBundle: string;
 }
@@ -101,7 +107,10 @@ async function startParts(
     nodeVersion: system.nodeVersion,
     processMetrics: true,
   });
+  for (const { id, tls } of config.clusters) meter.upstreamTls(id, tls.insecureSkipVerify);
   const bundle = await readBundle(config.policy.bundlePath ?? system.defaultBundle);
+  const credentials = openCredentials(config, { system, log, meter });
+  started.push(() => credentials.close());
   const pools = createUpstream({
     clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
     clock,
@@ -114,6 +123,7 @@ async function startParts(
       keepAliveMs: config.upstream.keepaliveMs,
     },
     maxAttempts: config.upstream.maxAttempts,
+    callerKeys: callerKeys(credentials.source),
   });
   started.push(() => pools.close());
   const state = await openState(
@@ -162,10 +172,18 @@ async function startParts(
     timers: system.timers,
     signal,
   });
-  const s3 = await openS3(config, { ports, views, meter, options });
+  const s3 = await openS3(config, { ports, views, meter, options, credentials });
   started.push(() => s3.close(0));
   const lifecycle = { accepting: true };
-  const admin = await openAdmin(config, { ports, state, views, meter, options, lifecycle });
+  const admin = await openAdmin(config, {
+    ports,
+    state,
+    views,
+    meter,
+    options,
+    credentials,
+    lifecycle,
+  });
   if (admin !== null) started.push(() => admin.close());
   log.write("info", "headgate.started", { s3: s3.url, admin: admin?.url ?? null, version });
   return {
@@ -255,6 +273,7 @@ interface ServingParts {
   readonly views: Views;
   readonly meter: Metrics;
   readonly options: StartOptions;
+  readonly credentials: OpenCredentials;
 }
 
 async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
@@ -262,15 +281,15 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
   const { listen, auth } = config;
   const { system } = options;
   const requestId = requestIds(system.random);
-  const byId = new Map(auth.credentials.map((credential) => [credential.accessKeyId, credential]));
   const gateway = new Gateway({
     views,
     ports,
     discovery: new Discovery(),
     authentication: {
-      credentials: { find: (id) => byId.get(id) },
+      credentials: parts.credentials.source,
       keys: new SigningKeys(clientSigningKeys),
       cache: new AuthorizationCache(),
+      explanations: new ExplanationBudget(explanationsPerSecond),
       regions: listen.regions ?? [],
       limits: {
         maxSkewMs: auth.clockSkewMs,
@@ -278,12 +297,12 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
       },
     },
     baseDomains: listen.baseDomains,
+    secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     beginChecksum: await openChecksums(),
     maxInFlight: listen.maxInFlight,
     clock: system.clock,
     timers: system.timers,
-    secure: listen.tls !== null,
     requestId,
     meter,
     log: options.log,
@@ -295,12 +314,12 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     headerTimeoutMs: listen.headerTimeoutMs,
     keepAliveMs: listen.idleTimeoutMs,
     maxConnections: listen.maxConnections,
+    tls: listen.tls,
     exchange: (request, response, waits) => gateway.exchange(request, response, waits),
-    requestId,
+    refused: (error, remoteAddress) => gateway.refused(error, remoteAddress),
     createServer: system.createServer,
     timers: system.timers,
     log: options.log,
-    tls: listen.tls,
   });
 }
 

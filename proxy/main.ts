@@ -4,6 +4,7 @@
 
 import { randomBytes } from "node:crypto";
 import { createWriteStream, existsSync, openSync, readFileSync, realpathSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import { hostname } from "node:os";
@@ -16,7 +17,6 @@ import type { Headgate, System } from "./assembly.ts";
 import { startHeadgate } from "./assembly.ts";
 import type { CliIo } from "./cli/command.ts";
 import { runCli } from "./cli/main-command.ts";
-import type { Credential } from "./config/credentials.ts";
 import { demoPair } from "./config/credentials.ts";
 import type { Config } from "./config.ts";
 import { loadConfig } from "./config.ts";
@@ -28,6 +28,7 @@ import { welcomeText } from "./demo/welcome.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import type { Clock, Log, Random, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
+import type { Credential } from "./policy/credential.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { noTenant, parseAccessKeyId, parseClusterId } from "./s3/names.ts";
 import type { UpstreamPools } from "./upstream/upstream.ts";
@@ -77,6 +78,14 @@ export const system: System = {
     if (tls === null) return createServer(options);
     const { certPem: cert, keyPem: key, minVersion, handshakeTimeoutMs: handshakeTimeout } = tls;
     return createSecureServer({ ...options, cert, key, minVersion, handshakeTimeout });
+  },
+  fingerprint: async (path) => {
+    try {
+      const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+      return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+    } catch (caught) {
+      return caught instanceof Error && "code" in caught ? String(caught.code) : "unreadable";
+    }
   },
   nodeVersion: process.version,
   defaultBundle: join(packageRoot, "policies/default"),
@@ -217,6 +226,7 @@ function withEmbedded(config: Config, embedded: EmbeddedClusters): Config {
       id,
       endpoints: [endpoint],
       profile: "s3-generic",
+      identity: "service",
       region,
       addressing: "path",
       host: null,
@@ -227,7 +237,7 @@ function withEmbedded(config: Config, embedded: EmbeddedClusters): Config {
       credentials,
       tls: { caPem: null, insecureSkipVerify: false },
     })),
-    auth: { ...config.auth, credentials: [demoCredential()] },
+    auth: { ...config.auth, sources: [{ kind: "fixed", credentials: [demoCredential()] }] },
   };
 }
 
@@ -249,6 +259,8 @@ function demoCredential(): Credential {
       ],
       scheme: "header",
     },
+    status: "active",
+    clusters: new Map(),
   };
 }
 
@@ -267,9 +279,9 @@ async function demo(options: { readonly json: boolean }, io: CliIo): Promise<num
       { flag: "demo", path: ["admin", "address"], value: "127.0.0.1:0" },
     ],
     hostname: io.hostname,
+    nowMs: clock.nowMs(),
     embedded: true,
     readFile: io.readFile,
-    nowMs: clock.nowMs(),
   });
   if (loaded.kind === "faults") throw new Error("The configuration of the tour has faults");
   const { signal } = new AbortController();
@@ -332,6 +344,7 @@ function openClient(id: ClusterId, url: string): UpstreamPools {
         region: "us-east-1",
         addressing: "path",
         host: null,
+        identity: "service",
         credentials: { ...demoPair, sessionToken: null },
         tls: { caPem: null, insecureSkipVerify: false },
       },
@@ -346,6 +359,7 @@ function openClient(id: ClusterId, url: string): UpstreamPools {
       keepAliveMs: 10_000,
     },
     maxAttempts: 1,
+    callerKeys: () => null,
   });
 }
 

@@ -26,6 +26,10 @@ export const metricFacts = {
     "S3 errors answered, by who raised them",
   ),
   headgate_auth_failures_total: counter(["reason"], "Requests whose signature was not accepted"),
+  headgate_credentials_reloads_total: counter(
+    ["outcome"],
+    "Credentials files that changed: read again, or kept as they were",
+  ),
   headgate_decisions_total: counter(["entrypoint", "result"], "Policy decisions"),
   headgate_policy_eval_duration_seconds: histogram(["entrypoint"], "One evaluation in WASM"),
   headgate_policy_cache_total: counter(["outcome"], "Decisions that were remembered, or not"),
@@ -41,6 +45,10 @@ export const metricFacts = {
   ),
   headgate_upstream_duration_seconds: histogram(["cluster", "operation"], "To the answer's head"),
   headgate_upstream_retries_total: counter(["cluster", "outcome"], "Requests sent again"),
+  headgate_upstream_tls_skip_verify: gauge(
+    ["cluster"],
+    "1 where `tls.insecure_skip_verify` is set, else 0",
+  ),
   headgate_state_requests_total: counter(["kind"], "Calls to the state store"),
   headgate_state_revision: gauge([], "Store revision that is applied"),
   headgate_state_last_event_timestamp_seconds: gauge([], "When a change was last applied"),

@@ -83,9 +83,11 @@ export class Metrics implements Meter {
   readonly #upstreamRequests = family("headgate_upstream_requests_total");
   readonly #upstreamDuration = histogram("headgate_upstream_duration_seconds", requestBounds);
   readonly #upstreamRetries = family("headgate_upstream_retries_total");
+  readonly #skipVerify = family("headgate_upstream_tls_skip_verify");
   readonly #stateRequests = family("headgate_state_requests_total");
   readonly #stateRevision = family("headgate_state_revision");
   readonly #stateLastEvent = family("headgate_state_last_event_timestamp_seconds");
+  readonly #credentialsReloads = family("headgate_credentials_reloads_total");
   readonly #watchRestarts = family("headgate_state_watch_restarts_total");
   readonly #propagation = histogram("headgate_state_propagation_seconds", propagationBounds);
   readonly #cells = new Map<string, RequestCells>();
@@ -170,6 +172,11 @@ export class Metrics implements Meter {
     this.#upstreamRetries.cell(cluster, outcome).value += 1;
   }
 
+  /** Whether the certificates of a cluster's endpoints are looked at. */
+  upstreamTls(cluster: ClusterId, skipsVerify: boolean): void {
+    this.#skipVerify.cell(cluster).value = skipsVerify ? 1 : 0;
+  }
+
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void {
     this.#stateRequests.cell(kind).value += 1;
   }
@@ -179,6 +186,10 @@ export class Metrics implements Meter {
     this.#stateRevision.cell().value = Number(revision);
     this.#stateLastEvent.cell().value = this.#clock.nowMs() / 1000;
     if (propagationSeconds !== null) observe(this.#propagation.cell(), propagationSeconds);
+  }
+
+  credentialsReloaded(outcome: "ok" | "failed"): void {
+    this.#credentialsReloads.cell(outcome).value += 1;
   }
 
   watchRestarted(reason: "disconnect" | "compacted" | "auth"): void {
@@ -209,9 +220,11 @@ export class Metrics implements Meter {
       this.#upstreamRequests,
       this.#upstreamDuration,
       this.#upstreamRetries,
+      this.#skipVerify,
       this.#stateRequests,
       this.#stateRevision,
       this.#stateLastEvent,
+      this.#credentialsReloads,
       this.#watchRestarts,
       this.#propagation,
     ];

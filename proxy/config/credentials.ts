@@ -2,20 +2,17 @@
 // mirrors `radosgw-admin user info`. Grants are data for policy; nothing here decides access.
 
 import { z } from "zod";
-import type { Principal } from "../policy/ports.ts";
-import { type AccessKeyId, noTenant, parseAccessKeyId, parseTenantName } from "../s3/names.ts";
+import type { ClusterIdentity } from "../placement/ports.ts";
+import type { Credential, KeyPair } from "../policy/credential.ts";
+import { everything } from "../policy/credential.ts";
+import type { Grant } from "../policy/ports.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { noTenant, parseAccessKeyId, parseClusterId, parseTenantName } from "../s3/names.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { Checks } from "./checks.ts";
 import { issueFaults } from "./issues.ts";
 import { readSourceFile, type SettingPath, type SourceOptions } from "./source-file.ts";
 import { nearestName } from "./values.ts";
-
-/** A client's key pair and who it is. `principal.scheme` is `header`; the gateway sets the real one. */
-export interface Credential {
-  readonly accessKeyId: AccessKeyId;
-  readonly secretAccessKey: string;
-  readonly principal: Principal;
-}
 
 /** The pair of `headgate run --embedded`: public knowledge, so loopback listeners only. */
 export const demoPair = {
@@ -42,6 +39,12 @@ const grant = z.strictObject({
   ),
 });
 
+const keyPair = {
+  access_key: z.string(),
+  secret_key: z.string({ error: "Expected text" }).min(1, "Secret is empty").optional(),
+  secret_key_file: z.string().optional(),
+};
+
 const file = z.strictObject({
   users: z.array(
     z.strictObject({
@@ -50,14 +53,13 @@ const file = z.strictObject({
       tenant: z.string().prefault(""),
       keys: z.array(
         z.strictObject({
-          access_key: z.string(),
-          secret_key: z.string({ error: "Expected text" }).min(1, "Secret is empty").optional(),
-          secret_key_file: z.string().optional(),
+          ...keyPair,
           status: z.enum(["active", "suspended"]).prefault("active"),
         }),
       ),
       groups: z.array(z.string()).prefault([]),
       grants: z.array(grant).prefault([]),
+      clusters: z.record(z.string(), z.strictObject(keyPair)).prefault({}),
     }),
   ),
   groups: z.array(z.strictObject({ name: z.string(), grants: z.array(grant) })).prefault([]),
@@ -65,10 +67,23 @@ const file = z.strictObject({
 
 type CredentialsFile = z.output<typeof file>;
 
-/** All active keys of a credentials file; what is wrong goes to `checks`, placed in that file. */
+/** The clusters whose identity a credentials file depends on. */
+export type Identities = ReadonlyMap<string, ClusterIdentity>;
+
+export interface CredentialsFileOptions extends SourceOptions {
+  readonly readFile: (path: string) => string;
+  readonly identities: Identities;
+}
+
+/** Whether the clusters' own ACLs decide about every request of a user. */
+export function clustersDecide(identities: Identities): boolean {
+  return identities.size > 0 && [...identities.values()].every((identity) => identity === "same");
+}
+
+/** All keys of a credentials file; what is wrong goes to `checks`, placed in that file. */
 export function readCredentials(
   text: string,
-  options: SourceOptions & { readonly readFile: (path: string) => string },
+  options: CredentialsFileOptions,
   checks: Checks,
 ): readonly Credential[] {
   const source = readSourceFile(text, options);
@@ -88,26 +103,32 @@ export function readCredentials(
     );
     return [];
   }
-  const credentials = credentialsOf(parsed.data, inside);
+  const credentials = credentialsOf(parsed.data, options.identities, inside);
   checks.faults.push(...inside.faults);
   checks.warnings.push(...inside.warnings);
   return credentials;
 }
 
-function credentialsOf(data: CredentialsFile, checks: Checks): readonly Credential[] {
+function credentialsOf(
+  data: CredentialsFile,
+  identities: Identities,
+  checks: Checks,
+): readonly Credential[] {
   const groups = new Map(data.groups.map((group) => [group.name, group.grants]));
   const seen = new Set<string>();
   return data.users.flatMap((user, index) => {
     const at = ["users", index];
     const tenant = parseTenantName(user.tenant);
     if (tenant === null) checks.fault([...at, "tenant"], `Tenant "${user.tenant}" is not valid`);
-    const grants = [...user.grants];
+    const grants: Grant[] = [...user.grants];
     for (const [groupIndex, name] of user.groups.entries()) {
       const granted = groups.get(name);
       if (granted !== undefined) grants.push(...granted);
       else checks.fault([...at, "groups", groupIndex], `Group "${name}" is not under groups`);
     }
-    if (grants.length === 0) {
+    if (grants.length === 0 && clustersDecide(identities)) {
+      grants.push(...everything);
+    } else if (grants.length === 0) {
       checks.warn([...at, "uid"], `User "${user.uid}" has no grants, so policy denies everything`);
     }
     const who = {
@@ -118,11 +139,12 @@ function credentialsOf(data: CredentialsFile, checks: Checks): readonly Credenti
       grants,
       scheme: "header",
     } as const;
+    const clusters = readMapped(user.clusters, { at: [...at, "clusters"], identities, checks });
     return user.keys.flatMap((key, keyIndex) => {
       const pair = readKey(key, { at: [...at, "keys", keyIndex], seen, checks });
-      if (pair === null || key.status === "suspended") return [];
+      if (pair === null) return [];
       const principal = Object.freeze({ ...who, accessKey: pair.accessKeyId });
-      return [Object.freeze({ ...pair, principal })];
+      return [Object.freeze({ ...pair, principal, status: key.status, clusters })];
     });
   });
 }
@@ -145,4 +167,33 @@ function readKey(
   }
   const secretAccessKey = checks.secret(key, "secret_key", at);
   return accessKeyId === null || secretAccessKey === null ? null : { accessKeyId, secretAccessKey };
+}
+
+/** The user's own pairs on clusters with identity `mapped`. */
+function readMapped(
+  pairs: CredentialsFile["users"][number]["clusters"],
+  options: {
+    readonly at: SettingPath;
+    readonly identities: Identities;
+    readonly checks: Checks;
+  },
+): ReadonlyMap<ClusterId, KeyPair> {
+  const { at, identities, checks } = options;
+  const mapped = new Map<ClusterId, KeyPair>();
+  for (const [name, pair] of Object.entries(pairs)) {
+    const id = parseClusterId(name);
+    const identity = identities.get(name);
+    if (identity === undefined) checks.fault([...at, name], `Cluster "${name}" is not configured`);
+    else if (identity !== "mapped") {
+      checks.fault([...at, name], `Cluster "${name}" has identity ${identity}, needs mapped`);
+    }
+    if (pair.secret_key === undefined && pair.secret_key_file === undefined) {
+      checks.fault([...at, name], "Key needs secret_key or secret_key_file");
+    }
+    const secretAccessKey = checks.secret(pair, "secret_key", [...at, name]);
+    if (id !== null && secretAccessKey !== null) {
+      mapped.set(id, { accessKeyId: pair.access_key, secretAccessKey });
+    }
+  }
+  return mapped;
 }

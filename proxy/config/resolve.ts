@@ -4,10 +4,10 @@
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
 import { type ClusterConfig, clustersConfig } from "./clusters.ts";
-import { type Credential, demoPair, readCredentials } from "./credentials.ts";
+import { type CredentialSourceConfig, credentialSources } from "./credential-sources.ts";
 import type { Settings } from "./schema.ts";
-import type { SettingPath } from "./source-file.ts";
 import { type ServerTlsConfig, serverTls } from "./server-tls.ts";
+import type { SettingPath } from "./source-file.ts";
 import { type StateConfig, stateConfig } from "./state.ts";
 import { isLoopbackHost, type ListenAddress } from "./values.ts";
 
@@ -21,8 +21,8 @@ export interface Config {
   readonly auth: {
     readonly clockSkewMs: number;
     readonly presignMaxAgeMs: number;
-    /** Active keys of all sources, in order. */
-    readonly credentials: readonly Credential[];
+    /** In order. */
+    readonly sources: readonly CredentialSourceConfig[];
   };
   readonly clusters: readonly ClusterConfig[];
   readonly upstream: UpstreamConfig;
@@ -60,9 +60,9 @@ interface ListenConfig {
   readonly bodyIdleTimeoutMs: number;
   readonly maxConnections: number;
   readonly maxInFlight: number;
-}
   /** Null: plain HTTP. */
   readonly tls: ServerTlsConfig | null;
+}
 
 interface AdminConfig {
   readonly address: ListenAddress;
@@ -82,6 +82,8 @@ interface UpstreamConfig {
 export interface ResolveOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
+  /** When the configuration is read: certificates must be valid then. */
+  readonly nowMs: number;
   /** Embedded clusters and the demo pair stand in for clusters and credentials. */
   readonly embedded: boolean;
   readonly readFile: (path: string) => string;
@@ -100,7 +102,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
     auth: {
       clockSkewMs: data.auth.clock_skew,
       presignMaxAgeMs: data.auth.presign_max_age,
-      credentials: credentialsConfig(data, checks, options),
+      sources: credentialSources(data, checks, options),
     },
     clusters: clustersConfig(data, checks, options),
     upstream: {
@@ -155,7 +157,6 @@ function listenConfig(
   const { listen } = data;
   for (const [index, domain] of listen.base_domains.entries()) {
     if (!/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/i.test(domain)) {
-    tls: serverTls(listen.tls, ["listen", "tls"], { checks, nowMs }),
       checks.fault(["listen", "base_domains", index], `Domain "${domain}" is not a DNS name`);
     }
   }
@@ -170,6 +171,7 @@ function listenConfig(
     bodyIdleTimeoutMs: listen.body_idle_timeout,
     maxConnections: listen.max_connections,
     maxInFlight: listen.max_in_flight,
+    tls: serverTls(listen.tls, ["listen", "tls"], { checks, nowMs }),
   };
 }
 
@@ -214,54 +216,6 @@ function adminToken(data: Settings, address: ListenAddress, checks: Checks): str
     checks.fault(path, "Token is shorter than 16 characters");
   }
   return token;
-}
-
-function credentialsConfig(
-  data: Settings,
-  checks: Checks,
-  options: ResolveOptions,
-): readonly Credential[] {
-  const credentials = data.auth.credentials.flatMap((source, index) => {
-    const text = checks.read(source.file, ["auth", "credentials", index, "file"]);
-    if (text === null) return [];
-    return readCredentials(
-      text,
-      {
-        name: source.file,
-        env: options.env,
-        resolvePath: (path) => options.resolveBeside(source.file, path),
-        readFile: options.readFile,
-      },
-      checks,
-    );
-  });
-  const seen = new Set<string>();
-  for (const { accessKeyId } of credentials) {
-    if (seen.has(accessKeyId)) {
-      checks.warn(["auth", "credentials"], `Access key "${accessKeyId}" is in two sources`);
-    }
-    seen.add(accessKeyId);
-  }
-  const demo =
-    options.embedded ||
-    credentials.some(
-      (pair) =>
-        pair.accessKeyId === demoPair.accessKeyId ||
-        pair.secretAccessKey === demoPair.secretAccessKey,
-    );
-  if (demo && !isLoopbackHost(data.listen.address.host)) {
-    checks.fault(
-      ["listen", "address"],
-      "The demo key pair is public, so listen.address needs a loopback host",
-    );
-  }
-  if (credentials.length === 0 && !options.embedded) {
-    checks.warn(
-      ["auth", "credentials"],
-      "No client keys are configured, so every signed request is refused",
-    );
-  }
-  return credentials;
 }
 
 function classesConfig(

@@ -117,9 +117,11 @@ const cluster = group({
     .min(1, "Cluster needs at least one endpoint")
     .describe("URLs of its S3 endpoints; several are one cluster"),
   profile: oneOf(Object.keys(profiles)).prefault("s3-generic").describe("What the upstream can do"),
-  identity: oneOf(["service"])
+  identity: oneOf(["service", "same", "mapped"])
     .prefault("service")
-    .describe("Whose keys sign upstream: `service` is the cluster's own pair"),
+    .describe(
+      "Whose keys sign callers' requests upstream: `service` the cluster's, `same` the caller's own, `mapped` the pair its user has for this cluster",
+    ),
   region: text.prefault("us-east-1").describe("Region in the upstream credential scope"),
   addressing: oneOf(["path", "virtual"]).prefault("path").describe("How buckets are addressed"),
   host: text
@@ -169,6 +171,11 @@ const listen = group({
   max_in_flight: count(1, 1_000_000)
     .prefault(1024)
     .describe("Requests at a time; more are answered 503 SlowDown"),
+  tls: group({
+    cert_file: path.optional().describe("PEM file of the certificate and its issuers; unset: HTTP"),
+    key_file: path.optional().describe("PEM file of its key, without a passphrase"),
+    min_version: oneOf(["TLSv1.2", "TLSv1.3"]).prefault("TLSv1.2").describe("Oldest TLS accepted"),
+  }).prefault({}),
 });
 
 const state = group({
@@ -195,11 +202,6 @@ const state = group({
       key_file: path.optional().describe("PEM file of its key"),
     }).prefault({}),
     dial_timeout: positiveDuration.prefault("3s").describe("Time to connect to etcd"),
-  }).prefault({}),
-  tls: group({
-    cert_file: path.optional().describe("PEM file of the certificate and its issuers; unset: HTTP"),
-    key_file: path.optional().describe("PEM file of its key, without a passphrase"),
-    min_version: oneOf(["TLSv1.2", "TLSv1.3"]).prefault("TLSv1.2").describe("Oldest TLS accepted"),
   }).prefault({}),
   snapshot_file: path
     .prefault("")
@@ -238,8 +240,13 @@ export const settings = group({
     credentials: z
       .array(
         group({
-          source: oneOf(["file"]).describe("Where client keys come from"),
-          file: path.describe("Credentials file"),
+          source: oneOf(["file"]).describe(
+            "Where client keys come from; the first that knows one wins",
+          ),
+          file: path.optional().describe("`file`: the credentials file"),
+          reload_interval: positiveDuration
+            .optional()
+            .describe("`file`: how often it is looked at for changes (10s)"),
         }),
         { error: expected("a list") },
       )

@@ -3,35 +3,26 @@
 
 import type { AuthFailure, UpstreamIdentity } from "../placement/ports.ts";
 import { anonymousIdentity } from "../placement/ports.ts";
+import type { Credential, CredentialSource } from "../policy/credential.ts";
 import type { Principal } from "../policy/ports.ts";
 import type { Authorization } from "../s3/authorization.ts";
 import { type AuthorizationCache, readAuthorization } from "../s3/authorization.ts";
 import type { ChunkSigning } from "../s3/chunk-signatures.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
-import type { AccessKeyId } from "../s3/names.ts";
 import { noTenant } from "../s3/names.ts";
 import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningKeys } from "../s3/sigv4.ts";
-import { type TimeLimits, verifySignature } from "../s3/verify.ts";
-
-/** A key pair that clients may sign with, and whom it stands for. */
-interface Credential {
-  readonly accessKeyId: AccessKeyId;
-  readonly secretAccessKey: string;
-  readonly principal: Principal;
-}
-
-interface CredentialSource {
-  find(accessKeyId: AccessKeyId): Credential | undefined;
-}
+import { type TimeLimits, type VerifyRequest, verifySignature } from "../s3/verify.ts";
+import type { ExplanationBudget } from "./explanation-budget.ts";
 
 export interface AuthenticationSettings {
   readonly credentials: CredentialSource;
   readonly keys: SigningKeys;
   readonly cache: AuthorizationCache;
   readonly limits: TimeLimits;
+  readonly explanations: ExplanationBudget;
   /** Regions accepted in the credential scope, ours first; empty accepts any. */
   readonly regions: readonly string[];
 }
@@ -58,11 +49,15 @@ const nobody: Principal = {
   scheme: "anonymous",
 };
 
+/**
+ * Parses, looks up and verifies; a promise only when the key has to be asked for elsewhere.
+ * @throws S3Error ServiceUnavailable or SlowDown when it cannot be known now whose key it is.
+ */
 export function authenticate(
   head: RequestHead,
   nowMs: number,
   settings: AuthenticationSettings,
-): Authentication {
+): Authentication | Promise<Authentication> {
   const authorization = readAuthorization(head, settings.cache);
   if (authorization.kind === "error") {
     return { kind: "failed", error: authorization.error, reason: "malformed" };
@@ -78,20 +73,30 @@ export function authenticate(
     });
     return { kind: "failed", error, reason: "malformed" };
   }
-  const credential = settings.credentials.find(authorization.accessKeyId);
+  const request = { head, authorization, nowMs };
+  const found = settings.credentials.find(authorization.accessKeyId);
+  if (!(found instanceof Promise)) return verifyAgainst(found, request, settings);
+  return found.then((credential) => verifyAgainst(credential, request, settings));
+}
+
+function verifyAgainst(
+  credential: Credential | null,
+  request: Pick<VerifyRequest, "head" | "authorization" | "nowMs">,
+  settings: AuthenticationSettings,
+): Authentication {
+  const { authorization } = request;
   const verified = verifySignature({
-    head,
-    authorization,
-    credentials: credential === undefined ? null : { ...credential, sessionToken: null },
-    nowMs,
+    ...request,
+    credentials: credential === null ? null : { ...credential, sessionToken: null },
     keys: settings.keys,
     regions: settings.regions,
     limits: settings.limits,
+    mayExplain: () => settings.explanations.take(request.nowMs),
   });
   if (verified.kind === "error") {
     return { kind: "failed", error: verified.error, reason: reasonOf(verified.error) };
   }
-  if (credential === undefined) {
+  if (credential === null) {
     // Verification never succeeds without credentials; without this line the types cannot know.
     const error = new S3Error("InvalidAccessKeyId");
     return { kind: "failed", error, reason: "InvalidAccessKeyId" };

@@ -7,13 +7,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ClientBody, OperationAnswer, OperationRequest } from "../operations/context.ts";
 import type { ErrorContext } from "../operations/error-answer.ts";
 import { rewriteError } from "../operations/error-answer.ts";
-import { readShortBody } from "../operations/gate.ts";
 import { runOperation } from "../operations/table.ts";
 import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import { parseAddress } from "../s3/address.ts";
-import { readBucketConfiguration } from "../s3/bucket-document.ts";
 import type { BeginChecksum } from "../s3/checksum.ts";
+import { classifyOperation } from "../s3/classify.ts";
+import { withoutCopyFields } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import {
   requestHeadersUpstream,
@@ -23,7 +23,6 @@ import {
 import type { HeaderList } from "../s3/headers.ts";
 import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import { classifyOperation } from "../s3/classify.ts";
 import type { Payload } from "../s3/payload.ts";
 import { isStreaming, readPayload } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
@@ -34,16 +33,14 @@ import { Cancellation } from "./cancellation.ts";
 import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
 import { isSecretParameter, tenantOf } from "./decision-input.ts";
+import { isEarly, mayDelete, placeSource, readEarly } from "./early-document.ts";
 import { describe, faultOf } from "./fault.ts";
 import type { PlacingParts } from "./placing.ts";
-import { authorise, commitPoint, mayShow, placeRequest } from "./placing.ts";
+import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
 import { accessRecord, sampleOf } from "./trace.ts";
-
-/** S3 documents no limit for CreateBucketConfiguration; its longest legal form has a few hundred bytes. */
-const bucketConfigurationLimitBytes = 16 * 1024;
 
 export interface GatewayParts extends PlacingParts {
   readonly authentication: AuthenticationSettings;
@@ -70,6 +67,18 @@ export class Gateway {
     this.#parts = parts;
   }
 
+  /** Notes what never became a request, a head that does not parse; gives the id to answer it with. */
+  refused(error: S3Error, remoteAddress: string): string {
+    const parts = this.#parts;
+    const trace = beginTrace({ method: "", remoteAddress }, parts);
+    parts.meter.requestStarted();
+    parts.meter.errorAnswered("client", error.code);
+    trace.status = error.status;
+    trace.errorCode = error.code;
+    endTrace(trace, parts);
+    return trace.requestId;
+  }
+
   /** Serves one request. Never rejects. */
   async exchange(
     request: IncomingMessage,
@@ -77,7 +86,8 @@ export class Gateway {
     expectsContinue: boolean,
   ): Promise<void> {
     const parts = this.#parts;
-    const trace = beginTrace(request, parts);
+    const { method = "", socket } = request;
+    const trace = beginTrace({ method, remoteAddress: socket.remoteAddress ?? "" }, parts);
     const reply = {
       request,
       response,
@@ -95,13 +105,7 @@ export class Gateway {
       trace.userAgent = fieldValue(head.headers, "user-agent");
       const address = readAddress(head, parts, trace);
       const operation = nameOperation(head, address, trace);
-      const verifying = authenticate(head, trace.startedAtMs, parts.authentication);
-      // Awaited only where a key has to be asked for: a turn of the loop is a cost on the hot path.
-      const caller = verifiedCaller(
-        verifying instanceof Promise ? await verifying : verifying,
-        parts,
-        trace,
-      );
+      const caller = await verifyCaller(head, parts, trace);
       const payload = readBodyForm(head, caller, operation);
       const body = openBody(payload, { request, response, expectsContinue, caller, trace, parts });
       const asked: InputFacts = {
@@ -115,13 +119,19 @@ export class Gateway {
         contentLengthBytes: payload.lengthBytes,
         payloadMode: payload.mode,
         locationConstraint: null,
+        copySource: null,
+        deleteKeysCount: null,
         principal: caller.principal,
         clientAddress: trace.remoteAddress,
         tls: parts.secure,
       };
-      const facts = operation === "CreateBucket" ? await withLocation(asked, body, parts) : asked;
+      const { facts, deletion } = isEarly(operation)
+        ? await readEarly(asked, body, parts)
+        : { facts: asked, deletion: null };
       const placed = await placeRequest(facts, parts);
       trace.why = placed.decision.why;
+      const source = facts.copySource && (await placeSource(facts.copySource, facts, parts));
+      const headers = requestHeadersUpstream(head, isStreaming(payload));
       const operationRequest: OperationRequest = {
         operation,
         record: placed.record,
@@ -133,8 +143,10 @@ export class Gateway {
         bucket: address.bucket,
         key: address.key,
         query: facts.query,
-        headers: requestHeadersUpstream(head, isStreaming(payload)),
+        headers: source === null ? withoutCopyFields(headers) : headers,
         body,
+        source,
+        deletion,
         locationConstraint: facts.locationConstraint,
         caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
         identity: identityOf(caller),
@@ -142,6 +154,7 @@ export class Gateway {
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
         mayShow: (bucket) => mayShow(bucket, facts, parts),
+        mayDelete: async (entries) => await mayDelete(entries, facts, parts),
         signal,
       };
       const given = await runOperation(operationRequest, parts.ports);
@@ -185,7 +198,8 @@ function nameOperation(head: RequestHead, address: Address, trace: Trace): S3Ope
 
 type Caller = Extract<Authentication, { kind: "caller" }>;
 
-function verifiedCaller(result: Authentication, parts: GatewayParts, trace: Trace): Caller {
+async function verifyCaller(head: RequestHead, parts: GatewayParts, trace: Trace): Promise<Caller> {
+  const result = await authenticate(head, trace.startedAtMs, parts.authentication);
   if (result.kind === "failed") {
     parts.meter.authFailed(result.reason);
     throw result.error;
@@ -232,19 +246,6 @@ function openBody(
   });
 }
 
-/** Policy may place a bucket by where it is asked for; its body is read for nobody it does not allow. */
-async function withLocation(
-  facts: InputFacts,
-  body: ClientBody | null,
-  parts: GatewayParts,
-): Promise<InputFacts> {
-  authorise(facts, parts);
-  if (body === null) return facts;
-  const result = readBucketConfiguration(await readShortBody(body, bucketConfigurationLimitBytes));
-  if (result.kind === "error") throw result.error;
-  return { ...facts, locationConstraint: result.location };
-}
-
 /** Our own answers say what they mean; an upstream's are stripped of what only concerns it. */
 function headersOf(answer: OperationAnswer): HeaderList {
   return answer.cluster === null ? answer.headers : responseHeadersToClient(answer.headers);
@@ -252,13 +253,12 @@ function headersOf(answer: OperationAnswer): HeaderList {
 
 // ---- around it ----
 
-function beginTrace(request: IncomingMessage, parts: GatewayParts): Trace {
+function beginTrace(from: Pick<Trace, "method" | "remoteAddress">, parts: GatewayParts): Trace {
   return {
     requestId: parts.requestId(),
     startedAtMs: parts.clock.nowMs(),
     startedMonotonicMs: parts.clock.monotonicMs(),
-    method: request.method ?? "",
-    remoteAddress: request.socket.remoteAddress ?? "",
+    ...from,
     userAgent: null,
     operation: "Other",
     address: null,

@@ -88,6 +88,9 @@ export type UpstreamIdentity =
   | { readonly kind: "caller"; readonly accessKeyId: AccessKeyId }
   | { readonly kind: "anonymous" };
 
+/** Whose keys sign what a caller asked for: the cluster's own, the caller's, or a pair mapped to it. */
+export type ClusterIdentity = "service" | "same" | "mapped";
+
 export const serviceIdentity: UpstreamIdentity = { kind: "service" };
 export const anonymousIdentity: UpstreamIdentity = { kind: "anonymous" };
 
@@ -405,5 +408,6 @@ export interface Meter {
   upstreamRetried(cluster: ClusterId, outcome: "ok" | "failed"): void;
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void;
   snapshotApplied(revision: Revision, propagationSeconds: number | null): void;
+  credentialsReloaded(outcome: "ok" | "failed"): void;
   watchRestarted(reason: "disconnect" | "compacted" | "auth"): void;
 }

@@ -7,7 +7,7 @@ import type { PlacementSnapshot } from "../placement/snapshot.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { OperationClass, S3Operation } from "../s3/operation.ts";
 
-interface Grant {
+export interface Grant {
   readonly buckets: readonly string[];
   readonly keys: readonly string[];
   /** Operation classes or S3 operation names. */

@@ -22,8 +22,6 @@ export interface Dialect {
   readonly addressing: "path" | "virtual";
   /** The Host field in place of the endpoint's own, `s3.example:7480`, or `null`. */
   readonly host: string | null;
-  /** `null`: only anonymous requests can be sent. */
-  readonly credentials: SigningCredentials | null;
 }
 
 /** A request head ready for undici: no name or value is changed behind this point. */
@@ -49,13 +47,19 @@ const ownFields: ReadonlySet<string> = new Set([
 
 /** Names that may stand in front of a host; others are addressed by path whatever the setting. */
 const dnsLabels = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
+/** Over TLS one label only: a wildcard in a certificate covers no more (RFC 9525 §6.3). */
+const dnsLabel = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
 
 export interface ResignOptions {
+  /** The endpoint speaks TLS. */
+  readonly secure: boolean;
   /** The endpoint's `host` or `host:port` when the port is not the scheme's default. */
   readonly authority: string;
   /** `20261129T235343Z`. */
   readonly amzDate: string;
   readonly keys: SigningKeys;
+  /** `null`: sent without a signature. */
+  readonly credentials: SigningCredentials | null;
 }
 
 /** Addresses and signs a request for one endpoint of a cluster. */
@@ -64,7 +68,7 @@ export function resign(
   dialect: Dialect,
   options: ResignOptions,
 ): OutgoingHead {
-  const bucketHost = virtualBucket(request, dialect);
+  const bucketHost = virtualBucket(request, dialect, options.secure);
   const path = targetPath(request, bucketHost !== null);
   const query = encodeQuery(request.query);
   const authority = dialect.host ?? options.authority;
@@ -72,7 +76,7 @@ export function resign(
   const headers = sendableFields(request);
   const fields: string[] = [];
   for (const [name, value] of headers) fields.push(name, value);
-  if (request.identity.kind !== "anonymous" && dialect.credentials !== null) {
+  if (options.credentials !== null) {
     const added = signRequest(
       {
         method: request.method,
@@ -82,7 +86,7 @@ export function resign(
         headers,
         payloadHash: payloadHash(request),
         region: dialect.region,
-        credentials: dialect.credentials,
+        credentials: options.credentials,
         amzDate: options.amzDate,
       },
       options.keys,
@@ -97,11 +101,15 @@ function payloadHash(request: UpstreamRequest): string {
   return request.body === null ? emptyPayloadHash : unsignedPayload;
 }
 
-function virtualBucket(request: UpstreamRequest, dialect: Dialect): BucketName | null {
+function virtualBucket(
+  request: UpstreamRequest,
+  dialect: Dialect,
+  secure: boolean,
+): BucketName | null {
   if (dialect.addressing === "path" || request.bucket === null || request.tenant !== noTenant) {
     return null;
   }
-  return dnsLabels.test(request.bucket) ? request.bucket : null;
+  return (secure ? dnsLabel : dnsLabels).test(request.bucket) ? request.bucket : null;
 }
 
 function targetPath(request: UpstreamRequest, bucketInHost: boolean): string {

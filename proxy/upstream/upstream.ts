@@ -5,14 +5,17 @@
 import {
   type CancelSignal,
   type Clock,
+  type ClusterIdentity,
   type Meter,
   type Upstream,
   UpstreamError,
+  type UpstreamIdentity,
   type UpstreamRequest,
   type UpstreamResponse,
 } from "../placement/ports.ts";
-import type { ClusterId } from "../s3/names.ts";
-import { formatAmzDate, SigningKeys } from "../s3/sigv4.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { AccessKeyId, ClusterId } from "../s3/names.ts";
+import { formatAmzDate, type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import { AttemptFailure } from "./forward.ts";
 import {
   Endpoint,
@@ -26,6 +29,10 @@ import { mayRetry } from "./retry.ts";
 
 export interface UpstreamCluster extends Dialect {
   readonly id: ClusterId;
+  /** Whose keys sign callers' requests. */
+  readonly identity: ClusterIdentity;
+  /** Its own keys; `null`: what they would sign cannot be sent. */
+  readonly credentials: SigningCredentials | null;
   /** Base URLs, `http://10.0.0.1:7480`; a path in them has no meaning. */
   readonly endpoints: readonly string[];
   readonly tls: EndpointTls;
@@ -39,7 +46,23 @@ export interface UpstreamOptions {
   readonly limits: EndpointLimits;
   /** Attempts of a request in all, 1 for no retry. */
   readonly maxAttempts: number;
+  readonly callerKeys: CallerKeys;
 }
+
+interface KeyPair {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+interface CallerPairs {
+  readonly own: KeyPair;
+  readonly clusters: ReadonlyMap<ClusterId, KeyPair>;
+}
+
+/** The keys of a caller, where it has any: its own pair and those for single clusters. */
+export type CallerKeys = (
+  accessKeyId: AccessKeyId,
+) => CallerPairs | null | Promise<CallerPairs | null>;
 
 interface UpstreamStatistics extends EndpointStatistics {
   readonly cluster: ClusterId;
@@ -58,8 +81,8 @@ export interface UpstreamPools {
   close(): Promise<void>;
 }
 
-/** Signing keys kept: one per cluster and day, and a few for keys that change. */
-const signingKeysKept = 64;
+/** Signing keys kept: one per cluster, or caller and region, and day. */
+const signingKeysKept = 10_000;
 
 export function createUpstream(options: UpstreamOptions): UpstreamPools {
   return new Pools(options);
@@ -111,7 +134,9 @@ class Pools implements UpstreamPools, Upstream {
     request: UpstreamRequest,
     signal: CancelSignal,
   ): Promise<UpstreamResponse> {
-    const target = this.#reachable(clusterId, request);
+    const target = this.#reachable(clusterId);
+    const signing = this.#signing(target.cluster, request.identity);
+    const credentials = signing instanceof Promise ? await signing : signing;
     const { body } = request;
     if (body?.kind === "stream" && body.lengthBytes === 0)
       await this.#drain(clusterId, body.chunks);
@@ -123,6 +148,7 @@ class Pools implements UpstreamPools, Upstream {
       try {
         const response = await this.#attempt(endpoint, target.cluster, {
           request,
+          credentials,
           signal,
           startedMs,
         });
@@ -157,15 +183,33 @@ class Pools implements UpstreamPools, Upstream {
     await Promise.all(endpoints.map((endpoint) => endpoint.close()));
   }
 
-  #reachable(id: ClusterId, request: UpstreamRequest): Target {
+  #reachable(id: ClusterId): Target {
     const target = this.#targets.get(id);
     if (target === undefined || target.endpoints.length === 0) {
       throw unreachable(id, "it is not configured here");
     }
-    if (target.cluster.credentials === null && request.identity.kind !== "anonymous") {
-      throw unreachable(id, "it has no credentials here");
-    }
     return target;
+  }
+
+  /**
+   * Whose keys sign. A caller without keys of its own on a cluster that wants them is refused: it must
+   * never act there as somebody else.
+   * @throws S3Error AccessDenied for it; UpstreamError where the cluster's own keys are wanted and
+   * there are none.
+   */
+  #signing(
+    cluster: UpstreamCluster,
+    identity: UpstreamIdentity,
+  ): SigningCredentials | null | Promise<SigningCredentials> {
+    if (identity.kind === "anonymous") return null;
+    if (identity.kind === "service" || cluster.identity === "service") {
+      if (cluster.credentials !== null) return cluster.credentials;
+      throw unreachable(cluster.id, "it has no credentials here");
+    }
+    const pairs = this.#options.callerKeys(identity.accessKeyId);
+    return pairs instanceof Promise
+      ? pairs.then((found) => callerCredentials(cluster, found))
+      : callerCredentials(cluster, pairs);
   }
 
   /** The bytes of a body announced as empty are not sent, but its source may still refuse. */
@@ -180,14 +224,21 @@ class Pools implements UpstreamPools, Upstream {
   #attempt(
     endpoint: Endpoint,
     cluster: UpstreamCluster,
-    exchange: { request: UpstreamRequest; signal: CancelSignal; startedMs: number },
+    exchange: {
+      readonly request: UpstreamRequest;
+      readonly credentials: SigningCredentials | null;
+      readonly signal: CancelSignal;
+      readonly startedMs: number;
+    },
   ): Promise<UpstreamResponse> {
-    const { request, signal, startedMs } = exchange;
+    const { request, credentials, signal, startedMs } = exchange;
     const { clock, meter } = this.#options;
     const head = resign(request, cluster, {
+      secure: endpoint.url.startsWith("https:"),
       authority: endpoint.authority,
       amzDate: this.#now(),
       keys: this.#keys,
+      credentials,
     });
     return endpoint.send({
       cluster: cluster.id,
@@ -237,6 +288,20 @@ class Pools implements UpstreamPools, Upstream {
     }
     return this.#amzDate;
   }
+}
+
+function callerCredentials(
+  cluster: UpstreamCluster,
+  pairs: CallerPairs | null,
+): SigningCredentials {
+  const pair = cluster.identity === "same" ? pairs?.own : pairs?.clusters.get(cluster.id);
+  if (pair === undefined) {
+    throw new S3Error("AccessDenied", {
+      message: "The access key has no counterpart where the bucket is kept",
+    });
+  }
+  const { accessKeyId, secretAccessKey } = pair;
+  return { accessKeyId, secretAccessKey, sessionToken: null };
 }
 
 function sameTls(left: EndpointTls, right: EndpointTls): boolean {

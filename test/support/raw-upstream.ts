@@ -172,6 +172,7 @@ export function adapter(t: Test, options: AdapterOptions): Adapter {
         region: "us-east-1",
         addressing: "path",
         host: null,
+        identity: "service",
         credentials: { accessKeyId: "ak", secretAccessKey: "sk", sessionToken: null },
         tls: { caPem: null, insecureSkipVerify: false },
         ...cluster,
@@ -183,6 +184,7 @@ export function adapter(t: Test, options: AdapterOptions): Adapter {
       upstreamRetried: (_cluster, outcome) => retries.push(outcome),
     },
     maxAttempts: 2,
+    callerKeys: () => null,
     ...rest,
     limits: {
       maxSockets: 8,

@@ -152,7 +152,8 @@ t.test("the examples are valid with the secrets they name", async (t) => {
     /\.[as]k$/.test(path) ? "SECRETTEXTFROMAFILE1" : readFileSync(path, "utf8"),
   );
   t.strictSame(loaded.kind === "faults" ? loaded.faults : loaded.warnings, []);
-  const credentials = loaded.kind === "config" ? loaded.config.auth.credentials : [];
+  const sources = loaded.kind === "config" ? loaded.config.auth.sources : [];
+  const credentials = sources.flatMap((one) => ("credentials" in one ? one.credentials : []));
   const allowed = credentials.flatMap(({ principal }) => principal.grants.flatMap((g) => g.allow));
   t.ok(allowed.includes("admin"), "somebody can create a bucket");
 });

@@ -1,0 +1,54 @@
+// The credential sources of a Config as running parts: what the gateway asks whose key signed a
+// request, and what the upstream adapter asks for the keys to sign it again with.
+
+import type { System } from "./assembly.ts";
+import type { Config } from "./config.ts";
+import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
+import { ReloadingCredentials } from "./gateway/reloading-credentials.ts";
+import type { Log, Meter } from "./placement/ports.ts";
+import type { Credential, CredentialSource } from "./policy/credential.ts";
+import type { CallerKeys } from "./upstream/upstream.ts";
+
+export interface CredentialParts {
+  readonly system: System;
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+export interface OpenCredentials {
+  readonly source: CredentialSource;
+  readonly close: () => void;
+}
+
+export function openCredentials(config: Config, parts: CredentialParts): OpenCredentials {
+  const { log, meter } = parts;
+  const { timers, fingerprint } = parts.system;
+  const closing: (() => void)[] = [];
+  const sources = config.auth.sources.map((source): CredentialSource => {
+    switch (source.kind) {
+      case "fixed":
+        return new FixedCredentials(source.credentials);
+      case "file": {
+        const reloading = new ReloadingCredentials(source, { fingerprint, timers, log, meter });
+        closing.push(() => reloading.close());
+        return reloading;
+      }
+    }
+  });
+  return {
+    source: new CredentialChain(sources),
+    close: () => {
+      for (const close of closing) close();
+    },
+  };
+}
+
+/** The keys a caller has upstream: its own pair, and those its user has on clusters of their own. */
+export function callerKeys(credentials: CredentialSource): CallerKeys {
+  const keysOf = (credential: Credential | null) =>
+    credential === null ? null : { own: credential, clusters: credential.clusters };
+  return (accessKeyId) => {
+    const found = credentials.find(accessKeyId);
+    return found instanceof Promise ? found.then(keysOf) : keysOf(found);
+  };
+}
