@@ -4,6 +4,7 @@
 import type { BucketRecord } from "../placement/records.ts";
 import type { DecisionInput, Principal } from "../policy/ports.ts";
 import type { Address } from "../s3/address.ts";
+import type { CopySource } from "../s3/copy-source.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { TenantName } from "../s3/names.ts";
@@ -22,6 +23,8 @@ export interface InputFacts {
   readonly contentLengthBytes: number | null;
   readonly payloadMode: string;
   readonly locationConstraint: string | null;
+  readonly copySource: CopySource | null;
+  readonly deleteKeysCount: number | null;
   readonly principal: Principal;
   readonly clientAddress: string;
   readonly tls: boolean;
@@ -71,8 +74,8 @@ export function decisionInput(facts: InputFacts, record: BucketRecord | null): D
     payloadMode: facts.payloadMode,
     storageClass:
       fieldValue(headers, "x-amz-storage-class") ?? hoisted(query, "x-amz-storage-class") ?? "",
-    copySource: null,
-    deleteKeysCount: null,
+    copySource: facts.copySource,
+    deleteKeysCount: facts.deleteKeysCount,
     locationConstraint: facts.locationConstraint,
     principal: facts.principal,
     clientAddress: facts.clientAddress,

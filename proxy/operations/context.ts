@@ -19,6 +19,9 @@ import type { ProfileFacts } from "../placement/profiles.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import type { HandleKeys } from "../placement/upload-handle.ts";
+import type { CopySource } from "../s3/copy-source.ts";
+import type { DeleteEntry, Deletion } from "../s3/delete-document.ts";
+import type { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
@@ -83,6 +86,15 @@ export interface ClientBody {
   chunks(options: { readonly verifySha256: boolean }): AsyncIterable<Uint8Array>;
 }
 
+/** What a copy reads, once the caller may read it, and where it may be. */
+export interface PlacedSource extends CopySource {
+  /** With the caller's where the request named none. */
+  readonly tenant: TenantName;
+  readonly record: Versioned<BucketRecord> | null;
+  /** Clusters that may hold it, front first. */
+  readonly candidates: readonly ClusterId[];
+}
+
 /** One authenticated, authorised and placed request. */
 export interface OperationRequest {
   readonly operation: S3Operation;
@@ -105,6 +117,10 @@ export interface OperationRequest {
   readonly placement: BucketPlacement | null;
   /** Where CreateBucket asks for the bucket; null or empty: anywhere. */
   readonly locationConstraint: string | null;
+  /** What CopyObject and UploadPartCopy read; null for all else. */
+  readonly source: PlacedSource | null;
+  /** What DeleteObjects names; null for all else. */
+  readonly deletion: Deletion | null;
   /** The caller, for records and answers: access key id or `anonymous`. */
   readonly caller: string;
   readonly identity: UpstreamIdentity;
@@ -117,6 +133,8 @@ export interface OperationRequest {
    */
   readonly commit: () => Promise<() => void>;
   readonly mayShow: (bucket: BucketName) => boolean;
+  /** For each entry of DeleteObjects why the caller must not delete it; null where it may. */
+  readonly mayDelete: (entries: readonly DeleteEntry[]) => Promise<readonly (S3Error | null)[]>;
   readonly signal: CancelSignal;
 }
 

@@ -45,7 +45,7 @@ export async function mutate<T extends { readonly status: number }>(
   let known = true;
   try {
     const answer = await run(mutation);
-    known = !unknownStatuses.has(answer.status);
+    known = !isUnknownStatus(answer.status);
     return answer;
   } catch (caught) {
     known = !(caught instanceof UpstreamError) || caught.phase === "connect";
@@ -59,5 +59,9 @@ export async function mutate<T extends { readonly status: number }>(
   }
 }
 
-/** After these the upstream may have done what it was asked, or may still do it (placement.md §1). */
+/** Whether the upstream may have done what it was asked, or may still do it (placement.md §1). */
+export function isUnknownStatus(status: number): boolean {
+  return unknownStatuses.has(status);
+}
+
 const unknownStatuses: ReadonlySet<number> = new Set([500, 502, 504]);
