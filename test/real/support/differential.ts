@@ -1,0 +1,480 @@
+// Random requests, signed by two foreign signers, spelled and damaged at random, and asked of two
+// servers: whatever one accepts the other must accept. Where they are meant to differ a case says so
+// before it is sent. From a seed, so that a difference can be seen again.
+
+import { Agent, request as httpRequest } from "node:http";
+import { join } from "node:path";
+import { encodeComponent, encodePath } from "../../../proxy/s3/percent.ts";
+import { smithyPresign, smithySign } from "../../support/s3-smithy.ts";
+import { runOk } from "./processes.ts";
+import type { Pair } from "./s3.ts";
+
+export type Signer = "smithy" | "botocore";
+
+/** What a signer is given. */
+interface Job {
+  readonly method: "GET";
+  /** Canonical, `/b/a%20b`. */
+  readonly path: string;
+  readonly query: readonly (readonly [string, string])[];
+  /** Values are characters, not yet bytes. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Seconds a presigned URL is good for; null: signed in the header. */
+  readonly expires: number | null;
+}
+
+/** A request as it goes onto the wire. */
+interface Wire {
+  readonly target: string;
+  readonly headers: readonly (readonly [string, string])[];
+}
+
+export interface Case {
+  readonly signer: Signer;
+  readonly wire: Wire;
+  /** What was done to it after it was signed. */
+  readonly change: string;
+  /** Why the two servers may differ; null: they must not. */
+  readonly exception: Exception | null;
+}
+
+interface Exception {
+  readonly why: string;
+  /** What Headgate does where the RGW does the opposite. */
+  readonly ours: "accepts" | "refuses";
+}
+
+/** Both servers are asked under this name, which is part of what is signed. */
+const host = "s3.differential.test";
+
+// ---- chance ----
+
+export class Dice {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** 0 … below - 1 (mulberry32). */
+  below(limit: number): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % limit;
+  }
+
+  one<T>(items: readonly T[]): T {
+    const item = items[this.below(items.length)];
+    if (item === undefined) throw new Error("Cannot choose from nothing");
+    return item;
+  }
+
+  maybe(percent: number): boolean {
+    return this.below(100) < percent;
+  }
+}
+
+const pieces = [..."abcXYZ019-_.~ !\"#$%&'()*+,/:;<=>?@[\\]^`{|}"].concat([
+  "é",
+  "日本",
+  "😀",
+  "//",
+  "/../",
+  "/./",
+  "%2F",
+  "%",
+  "a%20b",
+  "+",
+  "\u00a0",
+  "ß",
+]);
+
+function text(dice: Dice, most: number): string {
+  return Array.from({ length: dice.below(most + 1) }, () => dice.one(pieces)).join("");
+}
+
+// ---- jobs ----
+
+const valuePieces = ["a", "B", "  ", "\t", '"x  y"', "é", "1,2", "=", ";", ":", "/"];
+
+function fieldText(dice: Dice): string {
+  const value = Array.from({ length: 1 + dice.below(4) }, () => dice.one(valuePieces)).join("");
+  return value.trim() === "" ? "v" : value.trim();
+}
+
+const fieldNames = [
+  "x-amz-meta-a",
+  "x-amz-meta-b-c",
+  "content-type",
+  "cache-control",
+  "x_foo",
+  "accept-encoding",
+  "if-none-match",
+  "x-forwarded-for",
+];
+
+function makeJob(dice: Dice, bucket: string): Job {
+  const key = dice.maybe(85) ? text(dice, 8) : "";
+  const names = key === "" ? ["prefix", "delimiter", "marker", "x-id"] : ["x-id", "v", "a", "a-b"];
+  const query = new Map<string, string>();
+  for (let count = dice.below(4); count > 0; count -= 1) {
+    query.set(dice.one(names), dice.maybe(80) ? `v${text(dice, 3)}` : "1");
+  }
+  const headers: Record<string, string> = {};
+  for (let count = dice.below(4); count > 0; count -= 1) {
+    headers[dice.one(fieldNames)] = fieldText(dice);
+  }
+  return {
+    method: "GET",
+    path: encodePath(key === "" ? `/${bucket}` : `/${bucket}/${key}`),
+    query: [...query],
+    headers,
+    expires: dice.maybe(40) ? dice.one([60, 3600, 604_800]) : null,
+  };
+}
+
+function queryText(query: readonly (readonly [string, string])[]): string {
+  return query
+    .map(([name, value]) => `${encodeComponent(name)}=${encodeComponent(value)}`)
+    .join("&");
+}
+
+async function signWithSmithy(job: Job, pair: Pair): Promise<Wire> {
+  const request = {
+    method: job.method,
+    path: job.path,
+    query: Object.fromEntries(job.query),
+    headers: { host, ...job.headers },
+    epochMs: Date.now(),
+    region: "us-east-1",
+    credentials: { ...pair, sessionToken: null },
+  };
+  if (job.expires === null) {
+    const headers = await smithySign(request);
+    const query = queryText(job.query);
+    return { target: query === "" ? job.path : `${job.path}?${query}`, headers };
+  }
+  const query = queryText(await smithyPresign(request, job.expires));
+  return { target: `${job.path}?${query}`, headers: Object.entries(request.headers) };
+}
+
+async function signWithBotocore(jobs: readonly Job[], pair: Pair): Promise<readonly Wire[]> {
+  const plan = {
+    ...pair,
+    jobs: jobs.map((job) => ({
+      ...job,
+      host,
+      query: queryText(job.query),
+      headers: Object.entries(job.headers),
+      expires: job.expires,
+    })),
+  };
+  const script = join(import.meta.dirname, "botocore_signer.py");
+  const answer: unknown = JSON.parse(
+    await runOk("python3", [script], { input: JSON.stringify(plan) }),
+  );
+  const signed = answer as readonly Wire[];
+  return signed.map(({ target, headers }) => ({
+    target,
+    headers: headers.some(([name]) => name === "host") ? headers : [["host", host], ...headers],
+  }));
+}
+
+// ---- spelling and damage ----
+
+interface Change {
+  readonly name: string;
+  readonly exception: Exception | null;
+  /** Null: it does not fit this request. */
+  readonly apply: (wire: Wire, dice: Dice) => Wire | null;
+}
+
+function respell(
+  target: string,
+  change: (escape: string, dice: Dice) => string,
+  dice: Dice,
+): string {
+  const [path = "", ...query] = target.split("?");
+  return [path.replace(/%[0-9A-F]{2}|[A-Za-z0-9]/g, (text) => change(text, dice)), ...query].join(
+    "?",
+  );
+}
+
+const changes: readonly Change[] = [
+  { name: "nothing", exception: null, apply: (wire) => wire },
+  {
+    name: "escapes in lower case",
+    exception: null,
+    apply: (wire, dice) => ({
+      ...wire,
+      target: respell(wire.target, (text) => (text.length === 3 ? text.toLowerCase() : text), dice),
+    }),
+  },
+  {
+    name: "plain characters escaped",
+    exception: null,
+    apply: (wire, dice) => ({
+      ...wire,
+      target: respell(
+        wire.target,
+        (text, chance) =>
+          text.length === 3 || chance.maybe(70)
+            ? text
+            : `%${text.charCodeAt(0).toString(16).toUpperCase()}`,
+        dice,
+      ),
+    }),
+  },
+  {
+    name: "a digit of the signature",
+    exception: null,
+    apply: (wire) => {
+      const flip = (value: string): string =>
+        value.replace(/(Signature=)([0-9a-f])/, (_, name: string, digit: string) =>
+          digit === "0" ? `${name}1` : `${name}0`,
+        );
+      return {
+        target: flip(wire.target),
+        headers: wire.headers.map(([name, value]) => [
+          name,
+          name === "authorization" ? flip(value) : value,
+        ]),
+      };
+    },
+  },
+  {
+    name: "a longer key",
+    exception: null,
+    apply: ({ target, headers }) => {
+      const [path = "", ...query] = target.split("?");
+      return { target: [`${path}/more`, ...query].join("?"), headers };
+    },
+  },
+  {
+    name: "a parameter more",
+    exception: null,
+    apply: ({ target, headers }) => ({
+      target: `${target}${target.includes("?") ? "&" : "?"}added=1`,
+      headers,
+    }),
+  },
+  {
+    name: "a parameter less",
+    exception: null,
+    apply: ({ target, headers }) => {
+      const match = /[?&](?:x-id|v|a|a-b|prefix|delimiter|marker)=[^&]*/.exec(target);
+      if (match === null) return null;
+      const rest = target.slice(match.index + match[0].length);
+      const front = target.slice(0, match.index);
+      return {
+        target: match[0].startsWith("?") ? front + rest.replace("&", "?") : front + rest,
+        headers,
+      };
+    },
+  },
+  {
+    name: "a parameter twice",
+    exception: {
+      why: "repeated query names are refused: RGW goes by the last one alone",
+      ours: "refuses",
+    },
+    apply: ({ target, headers }) => {
+      const match = /[?&]((?:x-id|v|a|a-b)=[^&]*)/.exec(target);
+      return match === null ? null : { target: `${target}&${match[1] ?? ""}`, headers };
+    },
+  },
+  {
+    name: "an x-amz field that is not signed",
+    exception: {
+      why: "every x-amz field must be signed: RGW obeys those that are not",
+      ours: "refuses",
+    },
+    apply: ({ target, headers }) => ({ target, headers: [...headers, ["x-amz-meta-added", "1"]] }),
+  },
+  {
+    name: "a plain field that is not signed",
+    exception: null,
+    apply: ({ target, headers }) => ({ target, headers: [...headers, ["x-added", "1"]] }),
+  },
+  {
+    name: "another value of a signed field",
+    exception: null,
+    apply: ({ target, headers }) =>
+      headers.some(([name]) => name === "x-amz-meta-a")
+        ? {
+            target,
+            headers: headers.map(([name, value]) => [
+              name,
+              name === "x-amz-meta-a" ? `${value}x` : value,
+            ]),
+          }
+        : null,
+  },
+  {
+    name: "more blanks in a signed field",
+    exception: null,
+    apply: ({ target, headers }) => ({
+      target,
+      headers: headers.map(([name, value]) => [
+        name,
+        name.startsWith("x-amz-meta-") ? value.replace(/ /g, "   ") : value,
+      ]),
+    }),
+  },
+  {
+    name: "a signed field less",
+    exception: null,
+    apply: ({ target, headers }) =>
+      headers.some(([name]) => name === "x-amz-meta-b-c")
+        ? { target, headers: headers.filter(([name]) => name !== "x-amz-meta-b-c") }
+        : null,
+  },
+  {
+    name: "another host",
+    exception: null,
+    apply: ({ target, headers }) => ({
+      target,
+      headers: headers.map(([name, value]) => [name, name === "host" ? "other.test" : value]),
+    }),
+  },
+  {
+    name: "another key id",
+    exception: null,
+    apply: ({ target, headers }) => {
+      const other = (value: string): string =>
+        value.replace(/(Credential=)[A-Za-z0-9]+/, "$1NOBODY");
+      return {
+        target: other(target),
+        headers: headers.map(([name, value]) => [
+          name,
+          name === "authorization" ? other(value) : value,
+        ]),
+      };
+    },
+  },
+];
+
+/** Cases from a seed; half of them are sent as they were signed or only spelled otherwise. */
+export async function makeCases(
+  count: number,
+  from: { readonly seed: number; readonly bucket: string; readonly pair: Pair },
+): Promise<readonly Case[]> {
+  const dice = new Dice(from.seed);
+  const jobs = Array.from({ length: count }, () => makeJob(dice, from.bucket));
+  const half = jobs.slice(count / 2);
+  const others = await signWithBotocore(half, from.pair);
+  const cases: Case[] = [];
+  for (const [index, job] of jobs.entries()) {
+    const other = index < count / 2 ? undefined : others[index - (count - half.length)];
+    const wire = other ?? (await signWithSmithy(job, from.pair));
+    const harmless = changes.slice(0, 3);
+    const change = dice.maybe(50) ? dice.one(harmless) : dice.one(changes.slice(3));
+    const changed = change.apply(wire, dice);
+    cases.push({
+      signer: other === undefined ? "smithy" : "botocore",
+      wire: changed ?? wire,
+      change: changed === null ? "nothing" : change.name,
+      exception: (changed === null ? null : change.exception) ?? tabException(wire),
+    });
+  }
+  return cases;
+}
+
+/** Signers collapse tabs as they do blanks (RFC 9110 §5.5); RGW collapses blanks alone. */
+function tabException({ headers }: Wire): Exception | null {
+  const tab = headers.some(([, value]) => value.includes("\t"));
+  return tab ? { why: "a tab is a blank: RGW keeps it as it is", ours: "accepts" } : null;
+}
+
+// ---- asking ----
+
+export interface Verdict {
+  readonly accepted: boolean;
+  readonly status: number;
+  readonly code: string;
+}
+
+/** Sends one case; accepted is what was not refused for its signature or its form. */
+export async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdict> {
+  const { hostname, port } = new URL(url);
+  const fields = wire.headers.flatMap(([name, value]) => [
+    name,
+    Buffer.from(value, "utf8").toString("latin1"),
+  ]);
+  return await new Promise((resolve, reject) => {
+    const sent = httpRequest(
+      { hostname, port, path: wire.target, method: "GET", headers: fields, agent, setHost: false },
+      (answer) => {
+        let body = "";
+        answer.setEncoding("utf8");
+        answer.on("data", (chunk: string) => {
+          body += chunk;
+        });
+        answer.on("end", () => {
+          const status = answer.statusCode ?? 0;
+          const code = /<Code>([^<]*)/.exec(body)?.[1] ?? "";
+          resolve({ accepted: status !== 400 && status !== 403, status, code });
+        });
+      },
+    );
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+export interface Difference {
+  readonly signer: Signer;
+  readonly change: string;
+  readonly target: string;
+  readonly headers: Wire["headers"];
+  readonly ours: string;
+  readonly theirs: string;
+}
+
+export interface Comparison {
+  readonly accepted: number;
+  readonly refused: number;
+  /** How often each exception was seen to be one. */
+  readonly exceptions: ReadonlyMap<string, number>;
+  readonly differences: readonly Difference[];
+}
+
+/** Asks both servers every case. */
+export async function compare(
+  cases: readonly Case[],
+  servers: { readonly ours: string; readonly theirs: string },
+): Promise<Comparison> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  const exceptions = new Map<string, number>();
+  const differences: Difference[] = [];
+  let accepted = 0;
+  const queue = [...cases];
+  const worker = async (): Promise<void> => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const ours = await ask(servers.ours, next.wire, agent);
+      const theirs = await ask(servers.theirs, next.wire, agent);
+      if (ours.accepted) accepted += 1;
+      if (ours.accepted === theirs.accepted) continue;
+      const { exception, signer, change, wire } = next;
+      if (exception !== null && ours.accepted === (exception.ours === "accepts")) {
+        exceptions.set(exception.why, (exceptions.get(exception.why) ?? 0) + 1);
+        continue;
+      }
+      differences.push({
+        signer,
+        change,
+        target: wire.target,
+        headers: wire.headers,
+        ours: `${ours.status} ${ours.code}`,
+        theirs: `${theirs.status} ${theirs.code}`,
+      });
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: 4 }, worker));
+  } finally {
+    agent.destroy();
+  }
+  return { accepted, refused: cases.length - accepted, exceptions, differences };
+}
