@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Starts one tiny Ceph cluster with two radosgw daemons, "a" and "b", that are two separate S3 clusters:
 # two realms, two zones, two pool prefixes. Loopback only; no systemd, no docker, nothing outside DIR.
-# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore] [-l LISTEN_ADDRESS]
+# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore] [-l LISTEN_ADDRESS] [-u]
 # Calling it again leaves alone what runs and starts what was killed. User: headgate-rgw on both.
+#   -u  also the users and the key service that ceph/s3-tests expects, as in its s3tests.conf.SAMPLE
 set -euo pipefail
-W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default LISTEN=127.0.0.1
-while getopts d:a:b:m:s:l: o; do case $o in
+W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default LISTEN=127.0.0.1 SUITE_USERS=0
+while getopts d:a:b:m:s:l:u o; do case $o in
   d) W=$OPTARG;; a) PA=$OPTARG;; b) PB=$OPTARG;; m) MP=$OPTARG;; s) STORE=$OPTARG;;
-  l) LISTEN=$OPTARG;; *) exit 2;; esac; done
+  l) LISTEN=$OPTARG;; u) SUITE_USERS=1;; *) exit 2;; esac; done
 T0=$(date +%s.%N)
 say() { printf '%6.1fs %s\n' "$(echo "$(date +%s.%N) - $T0" | bc 2>/dev/null || awk "BEGIN{print $(date +%s.%N)-$T0}")" "$*" >&2; }
 die() { say "FAILED: $*"; exit 1; }
@@ -27,6 +28,15 @@ cat <<S
   rgw_realm = $1
   rgw_zonegroup = $1
   rgw_zone = $1
+S
+}
+suitesect() { # what a run of ceph/s3-tests needs of [client]
+[ "$SUITE_USERS" = 1 ] || return 0
+cat <<S
+  rgw_crypt_require_ssl = false
+  rgw_crypt_s3_kms_backend = testing
+  rgw_crypt_s3_kms_encryption_keys = testkey-1=$(printf 'headgate test key number one ... ' | head -c 32 | base64) testkey-2=$(printf 'headgate test key number two ... ' | head -c 32 | base64)
+  rgw_lc_debug_interval = 10
 S
 }
 conf() { cat <<C
@@ -93,6 +103,7 @@ conf() { cat <<C
   rgw_enable_ops_log = false
   rgw_enable_usage_log = false
   rgw_run_sync_thread = false
+$(suitesect)
 $(rgwsect a "$PA")
 $(rgwsect b "$PB")
 C
@@ -153,10 +164,24 @@ seed() { # name port
   $adm period update --commit --rgw-realm="$n" >/dev/null
   touch "$W/rgw/$n.zone"
 }
+user() { # rgw uid display-name email access-key secret-key [options...]
+  local n=$1 uid=$2 name=$3 email=$4 key=$5 secret=$6; shift 6
+  timeout 60 radosgw-admin -n "client.rgw.$n" user create --uid="$uid" --display-name="$name" \
+    ${email:+--email="$email"} --access-key="$key" --secret-key="$secret" "$@" >/dev/null
+}
 users() { # name
   [ -e "$W/rgw/$1.users" ] && return 0
-  timeout 60 radosgw-admin -n "client.rgw.$1" user create --uid=headgate-rgw --display-name=Headgate \
-    --access-key=HEADGATERGWACCESS001 --secret-key=headgate-rgw-secret-for-tests-only-0001 >/dev/null
+  user "$1" headgate-rgw Headgate '' HEADGATERGWACCESS001 headgate-rgw-secret-for-tests-only-0001 || return 1
+  if [ "$SUITE_USERS" = 1 ]; then
+    user "$1" testid 'M. Tester' tester@ceph.com 0555b35654ad1656d804 'h7GhxuBLTrlhVUyxSPUKUV8r/2EI4ngqJxD7iBdBYLhwluN30JaT3Q==' \
+      --caps='users=*;buckets=*;metadata=*;usage=*;zone=*;roles=*;user-policy=*' || return 1
+    user "$1" 56789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01234 john.doe john.doe@example.com \
+      NOPQRSTUVWXYZABCDEFG nopqrstuvwxyzabcdefghijklmnabcdefghijklm || return 1
+    user "$1" 'testx$9876543210abcdef0123456789abcdef0123456789abcdef0123456789abcdef' tenanteduser tenanteduser@example.com \
+      HIJKLMNOPQRSTUVWXYZA opqrstuvwxyzabcdefghijklmnopqrstuvwxyzab --caps='roles=*' || return 1
+    user "$1" 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef youruseridhere s3@example.com \
+      ABCDEFGHIJKLMNOPQRST abcdefghijklmnopqrstuvwxyzabcdefghijklmn --caps='user-policy=*;roles=*' || return 1
+  fi
   touch "$W/rgw/$1.users"
 }
 rgw() { # name port

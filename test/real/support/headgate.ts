@@ -20,6 +20,8 @@ export interface ClusterSetting {
   readonly id: string;
   readonly url: string;
   readonly weight: number;
+  /** `rgw-pacific` when absent. */
+  readonly profile?: string;
   readonly state?: "pending" | "live";
 }
 
@@ -193,10 +195,10 @@ function configuration(
     admin: { address: `127.0.0.1:${ports[1]}` },
     shutdown: { delay: "0s", drain_timeout: "2s" },
     auth: { credentials: [{ source: "file", file: join(home, "credentials.yaml") }] },
-    clusters: settings.clusters.map(({ id, url, weight, state }) => ({
+    clusters: settings.clusters.map(({ id, url, weight, profile, state }) => ({
       id,
       endpoints: [url],
-      profile: "rgw-pacific",
+      profile: profile ?? "rgw-pacific",
       weight,
       ...(state === undefined ? {} : { state }),
       credentials: {

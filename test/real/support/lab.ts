@@ -10,7 +10,16 @@ import { requireCommands } from "../../support/requires.ts";
 import { type ClusterSetting, clientPair, Headgate, type HeadgateSettings } from "./headgate.ts";
 import { freePort } from "./processes.ts";
 import { type Pair, s3Client } from "./s3.ts";
-import { EtcdNode, installLine, RgwPair, rgwPair, serviceCommands } from "./services.ts";
+import {
+  EtcdNode,
+  folderCommands,
+  type Generation,
+  installLine,
+  profileOf,
+  RgwPair,
+  rgwPair,
+  serviceCommands,
+} from "./services.ts";
 
 /** Where the tests of one tap run note that they ran; the runner is the parent of each of them. */
 const ranFile = join(tmpdir(), `headgate-real-${process.ppid}`, "ran");
@@ -43,11 +52,12 @@ export class Lab {
     this.etcd = etcd;
   }
 
-  static async open(): Promise<Lab> {
+  static async open(generation: Generation): Promise<Lab> {
     const dir = mkdtempSync(join(tmpdir(), "headgate-lab-"));
     const a = await freePort(2);
     // The OSD takes ports from 30 above the monitor's.
-    const rgw = new RgwPair(join(dir, "rgw"), { a, b: a + 1, mon: await freePort(50) });
+    const ports = { a, b: a + 1, mon: await freePort(50) };
+    const rgw = new RgwPair(join(dir, "rgw"), ports, generation);
     const etcd = new EtcdNode(join(dir, "etcd"), await freePort(2));
     const lab = new Lab(dir, rgw, etcd);
     try {
@@ -61,10 +71,13 @@ export class Lab {
 
   /** Clusters a and b with these weights. */
   clusters(weights: { readonly a: number; readonly b: number }): readonly ClusterSetting[] {
-    return [
-      { id: "a", url: this.rgw.url("a"), weight: weights.a },
-      { id: "b", url: this.rgw.url("b"), weight: weights.b },
-    ];
+    const profile = profileOf[this.rgw.generation];
+    return (["a", "b"] as const).map((id) => ({
+      id,
+      url: this.rgw.url(id),
+      weight: weights[id],
+      profile,
+    }));
   }
 
   async headgate(settings: Omit<HeadgateSettings, "etcdUrl">): Promise<Headgate> {
@@ -109,10 +122,13 @@ export function withLab(
   t: Test,
   commands: readonly string[],
   body: (lab: Lab, test: RealTest) => Promise<void>,
+  { generation = 16 }: { readonly generation?: Generation } = {},
 ): void {
-  const requirement = requireCommands(t, [...serviceCommands, ...commands], installLine);
-  void t.test("on real clusters", { ...requirement, timeout: 280_000 }, async (t) => {
-    const lab = await Lab.open();
+  const folder = generation === 16 ? [] : folderCommands;
+  const needed = [...serviceCommands, ...folder, ...commands];
+  const requirement = requireCommands(t, needed, installLine);
+  void t.test(`on RGW ${generation}.2`, { ...requirement, timeout: 280_000 }, async (t) => {
+    const lab = await Lab.open(generation);
     t.teardown(() => lab.close());
     const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
     await body(lab, (name, run) => pending.push({ name, run }));

@@ -15,8 +15,11 @@ export const rgwPair = {
   secretAccessKey: "headgate-rgw-secret-for-tests-only-0001",
 } as const;
 
+/** Release series of the RGW that a lab runs: Debian 12's 16.2, or 18.2 in a folder of its own. */
+export type Generation = 16 | 18;
+
 export const installLine =
-  "apt-get install --no-install-recommends ceph-mon ceph-osd radosgw ceph-common etcd-server etcd-client curl";
+  "apt-get install --no-install-recommends ceph-mon ceph-osd radosgw ceph-common etcd-server etcd-client curl debootstrap";
 
 export const serviceCommands = [
   "ceph-mon",
@@ -29,6 +32,12 @@ export const serviceCommands = [
   "etcdctl",
   "curl",
 ] as const;
+
+/** What the folder of generation 18 is made with. */
+export const folderCommands = ["debootstrap", "unshare", "chroot"] as const;
+
+/** The profile of a cluster in each generation. */
+export const profileOf = { 16: "rgw-pacific", 18: "rgw-reef" } as const;
 
 export interface RgwPorts {
   readonly a: number;
@@ -54,10 +63,12 @@ export class RgwPair {
   readonly #dir: string;
   readonly #ports: RgwPorts;
   readonly #pids = new Map<ClusterName, number>();
+  readonly generation: Generation;
 
-  constructor(dir: string, ports: RgwPorts) {
+  constructor(dir: string, ports: RgwPorts, generation: Generation) {
     this.#dir = dir;
     this.#ports = ports;
+    this.generation = generation;
   }
 
   url(cluster: ClusterName): string {
@@ -68,7 +79,7 @@ export class RgwPair {
   async up(): Promise<void> {
     const { a, b, mon } = this.#ports;
     const flags = ["-d", this.#dir, "-a", String(a), "-b", String(b), "-m", String(mon)];
-    await runOk(join(scripts, "rgw-up.sh"), flags);
+    await runOk(join(scripts, this.generation === 16 ? "rgw-up.sh" : "rgw18-up.sh"), flags);
     for (const name of ["a", "b"] as const) this.#pids.set(name, this.#readPid(name));
   }
 
