@@ -63,6 +63,10 @@ interface ListenConfig {
   /** Null: plain HTTP. */
   readonly tls: ServerTlsConfig | null;
 }
+  readonly uploads: {
+    readonly minChunkBytes: number;
+    readonly unknownChecksums: "pass" | "reject";
+  };
 
 interface AdminConfig {
   readonly address: ListenAddress;
@@ -177,6 +181,10 @@ function listenConfig(
 
 function adminConfig(data: Settings, checks: Checks): AdminConfig | null {
   const { listen, admin } = data;
+    uploads: {
+      minChunkBytes: listen.min_chunk_size,
+      unknownChecksums: listen.unknown_checksums,
+    },
   const { address } = admin;
   if (address === null) return null;
   if (

@@ -171,6 +171,12 @@ const listen = group({
   max_in_flight: count(1, 1_000_000)
     .prefault(1024)
     .describe("Requests at a time; more are answered 503 SlowDown"),
+  min_chunk_size: size
+    .prefault("0")
+    .describe("Smallest aws-chunked chunk but the last, AWS asks for 8KiB; 0: any"),
+  unknown_checksums: oneOf(["pass", "reject"])
+    .prefault("pass")
+    .describe("Checksums that cannot be computed here: send on unverified, or refuse"),
   tls: group({
     cert_file: path.optional().describe("PEM file of the certificate and its issuers; unset: HTTP"),
     key_file: path.optional().describe("PEM file of its key, without a passphrase"),

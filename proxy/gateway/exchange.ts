@@ -11,7 +11,7 @@ import { runOperation } from "../operations/table.ts";
 import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import { parseAddress } from "../s3/address.ts";
-import type { BeginChecksum } from "../s3/checksum.ts";
+import type { BeginChecksum, UnknownChecksums } from "../s3/checksum.ts";
 import { classifyOperation } from "../s3/classify.ts";
 import { withoutCopyFields } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -23,7 +23,7 @@ import {
 import type { HeaderList } from "../s3/headers.ts";
 import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import type { Payload } from "../s3/payload.ts";
+import type { Payload, PayloadOptions } from "../s3/payload.ts";
 import { isStreaming, readPayload } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
@@ -49,6 +49,13 @@ export interface GatewayParts extends PlacingParts {
   readonly secure: boolean;
   readonly bodyIdleMs: number;
   readonly beginChecksum: BeginChecksum;
+  readonly uploads: {
+    /** Fewest bytes of an aws-chunked chunk that another one follows; 0: any. */
+    readonly minChunkBytes: number;
+    readonly unknownChecksums: UnknownChecksums;
+    readonly requireContentSha256: boolean;
+    readonly presignedQueryChecksums: "ignore" | "verify";
+  };
   /** Requests under way at once; one more answers 503 SlowDown. */
   readonly maxInFlight: number;
   readonly clock: Clock;
@@ -106,7 +113,7 @@ export class Gateway {
       const address = readAddress(head, parts, trace);
       const operation = nameOperation(head, address, trace);
       const caller = await verifyCaller(head, parts, trace);
-      const payload = readBodyForm(head, caller, operation);
+      const payload = readBodyForm(head, caller, { operation, ...parts.uploads });
       const body = openBody(payload, { request, response, expectsContinue, caller, trace, parts });
       const asked: InputFacts = {
         requestId: trace.requestId,
@@ -211,8 +218,8 @@ async function verifyCaller(head: RequestHead, parts: GatewayParts, trace: Trace
   return result;
 }
 
-function readBodyForm(head: RequestHead, caller: Caller, operation: S3Operation): Payload {
-  const result = readPayload(head, caller.authorization, { operation });
+function readBodyForm(head: RequestHead, caller: Caller, options: PayloadOptions): Payload {
+  const result = readPayload(head, caller.authorization, options);
   if (result.kind === "error") throw result.error;
   return result;
 }
@@ -238,6 +245,7 @@ function openBody(
     payload,
     signing: isStreaming(payload) ? chunkSigning(caller, parts.authentication) : null,
     beginChecksum: parts.beginChecksum,
+    minChunkBytes: parts.uploads.minChunkBytes,
     idleMs: parts.bodyIdleMs,
     timers: parts.timers,
     received: (bytes) => {

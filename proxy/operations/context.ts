@@ -3,6 +3,7 @@
 
 import type {
   AuditLine,
+  BodyTrailer,
   ByteStream,
   CancelSignal,
   Clock,
@@ -82,6 +83,8 @@ export interface ClientBody {
   readonly lengthBytes: number;
   /** Lower-case hex SHA-256 that the client signed, or null for an unsigned payload. */
   readonly sha256: string | null;
+  /** The checksum that the client sends behind it, verified when the iteration has ended. */
+  readonly trailer?: BodyTrailer | null;
   /** Ends by throwing S3Error when the client sends less, stalls or the bytes are not those signed. */
   chunks(options: { readonly verifySha256: boolean }): AsyncIterable<Uint8Array>;
 }

@@ -4,7 +4,9 @@
 // is not begun upstream before the commit point.
 
 import type { RequestBody } from "../placement/ports.ts";
+import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
+import type { HeaderField, HeaderList } from "../s3/headers.ts";
 import type { ClientBody } from "./context.ts";
 
 const heldTailBytes = 64 * 1024;
@@ -29,17 +31,13 @@ export async function openGate(source: ClientBody, options: GateOptions): Promis
     await options.commit();
     return { body: { kind: "bytes", bytes }, fault: () => null };
   }
-  let fault: Error | null = null;
-  const chunks = holdTail(source.chunks({ verifySha256: options.verifySha256 }), options.commit);
+  const chunks = new HeldTail(
+    source.chunks({ verifySha256: options.verifySha256 }),
+    options.commit,
+  );
   return {
-    body: {
-      kind: "stream",
-      lengthBytes: source.lengthBytes,
-      chunks: watched(chunks, (error) => {
-        fault = error;
-      }),
-    },
-    fault: () => fault,
+    body: { kind: "stream", lengthBytes: source.lengthBytes, chunks },
+    fault: () => chunks.fault,
   };
 }
 
@@ -49,6 +47,39 @@ export async function readShortBody(body: ClientBody, limitBytes: number): Promi
   return await readWhole(body.chunks({ verifySha256: true }));
 }
 
+/**
+ * Hands a checksum that the client sent behind its body on to an upstream that keeps checksums: in the
+ * head where it is known by now, else behind the body again. What was verified here is verified and
+ * kept there; other upstreams get the body alone.
+ */
+export function withChecksum(
+  gated: GatedBody,
+  source: ClientBody,
+  upstream: { readonly headers: HeaderList; readonly facts: ProfileFacts },
+): { readonly headers: HeaderList; readonly body: RequestBody } {
+  const { headers, facts } = upstream;
+  const { body } = gated;
+  const trailer = source.trailer ?? null;
+  if (trailer === null || !facts.verifiesChecksums) return { headers, body };
+  if (body.kind === "bytes") {
+    return { headers: [...headers, [trailer.field, trailer.value()]], body };
+  }
+  if (trailer.valueLength === null || !facts.takesTrailers) return { headers, body };
+  return {
+    headers: facts.keepsAwsChunked ? headers : withAwsChunked(headers),
+    body: { ...body, trailer },
+  };
+}
+
+function withAwsChunked(headers: HeaderList): HeaderList {
+  const own = headers.find(([name]) => name === "content-encoding")?.[1];
+  const field: HeaderField = [
+    "content-encoding",
+    own === undefined ? "aws-chunked" : `aws-chunked,${own}`,
+  ];
+  return [...headers.filter(([name]) => name !== "content-encoding"), field];
+}
+
 async function readWhole(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(chunk);
@@ -56,35 +87,61 @@ async function readWhole(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array>
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
 }
 
-/** Yields whole chunks while at least `heldTailBytes` stay behind; the rest after `commit`. */
-async function* holdTail(
-  chunks: AsyncIterable<Uint8Array>,
-  commit: () => Promise<void>,
-): AsyncGenerator<Uint8Array> {
-  const held: Uint8Array[] = [];
-  let heldBytes = 0;
-  for await (const chunk of chunks) {
-    held.push(chunk);
-    heldBytes += chunk.length;
-    for (let first = held[0]; first !== undefined; first = held[0]) {
-      if (heldBytes - first.length < heldTailBytes) break;
-      held.shift();
-      heldBytes -= first.length;
-      yield first;
-    }
-  }
-  await commit();
-  yield* held;
-}
+type Step = IteratorResult<Uint8Array, unknown>;
 
-async function* watched(
-  chunks: AsyncIterable<Uint8Array>,
-  failed: (error: Error) => void,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } catch (caught) {
-    failed(caught instanceof Error ? caught : new Error(String(caught)));
-    throw caught;
+/** Gives whole chunks while at least `heldTailBytes` stay behind; the rest after `commit`. */
+class HeldTail implements AsyncIterableIterator<Uint8Array> {
+  fault: Error | null = null;
+  readonly #source: AsyncIterator<Uint8Array>;
+  readonly #commit: () => Promise<void>;
+  readonly #held: Uint8Array[] = [];
+  #heldBytes = 0;
+  #committed = false;
+
+  constructor(source: AsyncIterable<Uint8Array>, commit: () => Promise<void>) {
+    this.#source = source[Symbol.asyncIterator]();
+    this.#commit = commit;
   }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step> {
+    const step = this.#give();
+    return step === null
+      ? this.#source.next().then(this.#arrived, this.#failed)
+      : Promise.resolve(step);
+  }
+
+  async return(): Promise<Step> {
+    await this.#source.return?.();
+    return { done: true, value: undefined };
+  }
+
+  #give(): Step | null {
+    const [first] = this.#held;
+    if (first === undefined) return this.#committed ? { done: true, value: undefined } : null;
+    if (!this.#committed && this.#heldBytes - first.length < heldTailBytes) return null;
+    this.#held.shift();
+    this.#heldBytes -= first.length;
+    return { done: false, value: first };
+  }
+
+  readonly #arrived = (step: Step): Step | Promise<Step> => {
+    if (step.done === true) return this.#commit().then(this.#released, this.#failed);
+    this.#held.push(step.value);
+    this.#heldBytes += step.value.length;
+    return this.#give() ?? this.next();
+  };
+
+  readonly #released = (): Promise<Step> => {
+    this.#committed = true;
+    return this.next();
+  };
+
+  readonly #failed = (caught: unknown): never => {
+    this.fault = caught instanceof Error ? caught : new Error(String(caught));
+    throw caught;
+  };
 }

@@ -58,9 +58,22 @@ export type RequestBody =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   | {
       readonly kind: "stream";
+      /** Of `chunks`. */
       readonly lengthBytes: number;
       readonly chunks: AsyncIterable<Uint8Array>;
+      /** Sent behind the body, for an upstream that takes a checksum there. */
+      readonly trailer?: BodyTrailer;
     };
+
+/** A checksum that is known only when a body has ended. */
+export interface BodyTrailer {
+  /** `x-amz-checksum-crc32`. */
+  readonly field: string;
+  /** Characters of its value; `null` for an algorithm that we do not know. */
+  readonly valueLength: number | null;
+  /** `NSRBwg==`. To be called when the body's last byte was given, not before. */
+  value(): string;
+}
 
 /** An S3 request to one cluster. No URL, no host, no signature: the adapter adds those. */
 export interface UpstreamRequest {

@@ -4,20 +4,15 @@
 // lines may not (s3-protocol.md 2.2).
 
 import { hash } from "node:crypto";
-import {
-  type ChecksumAlgorithm,
-  checksumAlgorithm,
-  checksumField,
-  checksumValue,
-} from "./checksum.ts";
+import { checksumField, checksumValue, isAlgorithm, isUnknownValue } from "./checksum.ts";
 import type { SignatureChain } from "./chunk-signatures.ts";
 import { S3Error } from "./errors.ts";
 
 const signatureField = "x-amz-trailer-signature";
 
 export interface TrailerOptions {
-  /** The checksum that x-amz-trailer names. */
-  readonly announced: ChecksumAlgorithm | null;
+  /** The algorithm that x-amz-trailer names. */
+  readonly announced: string | null;
   /** Where the trailer itself is signed, the chain at its last chunk. */
   readonly chain: SignatureChain | null;
 }
@@ -36,6 +31,7 @@ export class ChunkTrailer {
   /** The line that is signed, `x-amz-checksum-crc32:NSRBwg==\n`. */
   #signed = "";
   #value: Uint8Array | null = null;
+  #text: string | null = null;
   #signature: string | null = null;
   #endedWithLf = false;
   #blankTaken = false;
@@ -44,9 +40,14 @@ export class ChunkTrailer {
     this.#options = options;
   }
 
-  /** The announced checksum's value, once the end was seen. */
+  /** The announced checksum's value, once the end was seen; `null` for an algorithm we do not know. */
   get value(): Uint8Array | null {
     return this.#value;
+  }
+
+  /** The same as it was sent, `NSRBwg==`. */
+  get text(): string | null {
+    return this.#text;
   }
 
   /** @param text one line without its LF */
@@ -67,14 +68,15 @@ export class ChunkTrailer {
   }
 
   #checksum(name: string, text: string): TrailerStep {
-    const algorithm = checksumAlgorithm(name);
-    if (algorithm === null || algorithm !== this.#options.announced || this.#value !== null) {
+    const { announced } = this.#options;
+    if (announced === null || name !== checksumField(announced) || this.#text !== null) {
       return malformed("A trailer was not announced or is repeated");
     }
-    this.#value = checksumValue(algorithm, text);
-    if (this.#value === null) {
+    if (isAlgorithm(announced)) this.#value = checksumValue(announced, text);
+    if (isAlgorithm(announced) ? this.#value === null : !isUnknownValue(text)) {
       return failed(new S3Error("InvalidRequest", { message: `Trailer "${name}" is not valid` }));
     }
+    this.#text = text;
     this.#signed = `${name}:${text}\n`;
     return more;
   }
@@ -85,7 +87,7 @@ export class ChunkTrailer {
       this.#blankTaken = true;
       return more;
     }
-    if (announced !== null && this.#value === null) {
+    if (announced !== null && this.#text === null) {
       return malformed(`Trailer "${checksumField(announced)}" was announced and is missing`);
     }
     if (chain !== null) {

@@ -4,12 +4,7 @@
 
 import { Buffer } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
-import {
-  type BeginChecksum,
-  type Checksum,
-  type ChecksumAlgorithm,
-  isExpected,
-} from "./checksum.ts";
+import { type BeginChecksum, type Checksum, isAlgorithm, isExpected } from "./checksum.ts";
 import { type ChunkSigning, SignatureChain } from "./chunk-signatures.ts";
 import { ChunkTrailer } from "./chunk-trailer.ts";
 import { S3Error } from "./errors.ts";
@@ -22,8 +17,10 @@ export interface ChunkedOptions {
   readonly signing: ChunkSigning | null;
   /** Whether the form has a signature behind its trailer. */
   readonly signedTrailer: boolean;
-  /** The checksum that x-amz-trailer announces. */
-  readonly trailer: ChecksumAlgorithm | null;
+  /** The algorithm that x-amz-trailer announces. */
+  readonly trailer: string | null;
+  /** Fewest bytes of a chunk that another one follows; 0 or absent: any. */
+  readonly minChunkBytes?: number;
   readonly beginChecksum: BeginChecksum;
 }
 
@@ -62,6 +59,8 @@ export class ChunkedDecoder {
   /** The present line as far as it has arrived. */
   #line = "";
   #givenBytes = 0;
+  /** A chunk was shorter than all but the last may be. */
+  #shortSeen = false;
   /** Of the present chunk: bytes to come, hash so far, signature it must have. */
   #chunkRestBytes = 0;
   #chunkHash: Hash | null = null;
@@ -74,7 +73,14 @@ export class ChunkedDecoder {
       announced: options.trailer,
       chain: options.signedTrailer ? this.#chain : null,
     });
-    this.#checksum = options.trailer === null ? null : options.beginChecksum(options.trailer);
+    const { trailer } = options;
+    this.#checksum =
+      trailer !== null && isAlgorithm(trailer) ? options.beginChecksum(trailer) : null;
+  }
+
+  /** The announced checksum as it was sent, `NSRBwg==`, once it was seen. */
+  get trailerText(): string | null {
+    return this.#trailer.text;
   }
 
   /** Takes bytes from the wire, split anywhere, and gives the data in them, as views where it can. */
@@ -173,6 +179,12 @@ export class ChunkedDecoder {
       return invalid("The body is longer than x-amz-decoded-content-length");
     }
     if (size === 0) return this.#lastChunk(signature);
+    if (this.#shortSeen) {
+      return new S3Error("InvalidChunkSizeError", {
+        message: "Only the last chunk may be that short",
+      });
+    }
+    this.#shortSeen = size < (this.#options.minChunkBytes ?? 0);
     this.#chunkRestBytes = size;
     this.#chunkSignature = signature;
     this.#chunkHash = this.#chain === null ? null : createHash("sha256");

@@ -3,7 +3,8 @@
 // the caller is. Decided from the head alone, before a byte of the body is read.
 
 import type { Authorization } from "./authorization.ts";
-import { type ChecksumAlgorithm, type ExpectedChecksum, readChecksums } from "./checksum.ts";
+import type { V2Authorization } from "./authorization-v2.ts";
+import { type ExpectedChecksum, readChecksums, type UnknownChecksums } from "./checksum.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
 import { fieldValue, type HeaderList } from "./headers.ts";
 import type { S3Operation } from "./operation.ts";
@@ -28,8 +29,8 @@ export interface Payload {
   readonly sha256: string | null;
   /** What the body of an upload must sum up to, from the head. */
   readonly checksum: ExpectedChecksum | null;
-  /** The checksum that is announced to stand behind the body. */
-  readonly trailer: ChecksumAlgorithm | null;
+  /** The algorithm of the checksum that is announced to stand behind the body. */
+  readonly trailer: string | null;
 }
 
 /** Whether the body is aws-chunked and must be decoded. */
@@ -57,6 +58,13 @@ export interface PayloadOptions {
   readonly requireContentSha256?: boolean;
 }
 
+  /** Default `reject`. */
+  readonly unknownChecksums?: UnknownChecksums;
+  /**
+   * What checksums in a presigned query mean. Current SDKs presign an upload without its body and bake
+   * in the checksum of nothing, so by default they mean nothing (s3-protocol.md 2.2).
+   */
+  readonly presignedQueryChecksums?: "ignore" | "verify";
 /**
  * What the request says of its payload hash: x-amz-content-sha256, or for a presigned one without it
  * the parameter of that name, which the JavaScript SDK writes.

@@ -14,7 +14,7 @@ import {
   type UpstreamResponse,
 } from "../placement/ports.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { RequestBodyStream } from "./request-body.ts";
+import { RequestBodyStream, sentBytes } from "./request-body.ts";
 import type { OutgoingHead } from "./resign.ts";
 import { type BodySource, ResponseBody } from "./response-body.ts";
 import { responseFields } from "./response-fields.ts";
@@ -111,12 +111,10 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
       if (request.body.kind === "bytes") {
         body = request.body.bytes;
       } else if (request.body.lengthBytes > 0) {
-        body = this.#source = new RequestBodyStream(
-          request.body.chunks,
-          request.body.lengthBytes,
-          ({ error }) => this.abandon(error),
+        body = this.#source = new RequestBodyStream(request.body, ({ error }) =>
+          this.abandon(error),
         );
-        fields.push("content-length", String(request.body.lengthBytes));
+        fields.push("content-length", String(sentBytes(request.body)));
       }
     }
     const options: DispatchOptions = {
@@ -217,7 +215,7 @@ export class Forward implements Dispatcher.DispatchHandler, BodySource {
   #isEarly(): boolean {
     const body = this.#options.request.body;
     return (
-      !this.#sent && body !== null && body.kind === "stream" && this.#bytesSent < body.lengthBytes
+      !this.#sent && body !== null && body.kind === "stream" && this.#bytesSent < sentBytes(body)
     );
   }
 

@@ -2,7 +2,7 @@
 // a new signature. Decides which fields never leave (RFC 9110 §7.6.1 and the client's own signature);
 // must never put a key through anything that normalises paths (s3-protocol.md 2.4).
 
-import type { UpstreamRequest } from "../placement/ports.ts";
+import type { RequestBody, UpstreamRequest } from "../placement/ports.ts";
 import type { HeaderField } from "../s3/headers.ts";
 import { type BucketName, noTenant } from "../s3/names.ts";
 import { encodePath } from "../s3/percent.ts";
@@ -74,6 +74,7 @@ export function resign(
   const authority = dialect.host ?? options.authority;
   const host = bucketHost === null ? dialect.host : `${bucketHost}.${authority}`;
   const headers = sendableFields(request);
+  headers.push(...framingFields(request.body));
   const fields: string[] = [];
   for (const [name, value] of headers) fields.push(name, value);
   if (options.credentials !== null) {
@@ -96,7 +97,19 @@ export function resign(
   return { target: query === "" ? path : `${path}?${query}`, fields, host };
 }
 
+/** What tells of a trailer behind the body and of the framing that it needs. */
+function framingFields(body: RequestBody | null): readonly HeaderField[] {
+  if (body?.kind !== "stream" || body.trailer === undefined) return [];
+  return [
+    ["x-amz-decoded-content-length", String(body.lengthBytes)],
+    ["x-amz-trailer", body.trailer.field],
+  ];
+}
+
 function payloadHash(request: UpstreamRequest): string {
+  if (request.body?.kind === "stream" && request.body.trailer !== undefined) {
+    return "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+  }
   if (request.payloadSha256 !== null) return request.payloadSha256;
   return request.body === null ? emptyPayloadHash : unsignedPayload;
 }

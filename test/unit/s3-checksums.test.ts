@@ -3,24 +3,39 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import { openChecksums } from "../../proxy/gateway/checksums.ts";
-import { type ChecksumAlgorithm, checksumValue, readChecksums } from "../../proxy/s3/checksum.ts";
+import {
+  type ChecksumAlgorithm,
+  checksumValue,
+  isAlgorithm,
+  readChecksums,
+  valueLength,
+} from "../../proxy/s3/checksum.ts";
 import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
 
 const beginChecksum = await openChecksums();
 const crc32 = "x-amz-checksum-crc32";
 
 t.test("checksums have their published values, however the bytes come", async (t) => {
-  // Check values of "123456789": RFC 3720, NVM Command Set, reveng's catalogue.
+  // Check values of "123456789": RFC 3720, NVM Command Set, reveng's catalogue, the xxHash test suite.
   const check = Buffer.from("123456789");
   const wanted: Readonly<Record<ChecksumAlgorithm, string>> = {
     crc32: "cbf43926",
     crc32c: "e3069283",
     crc64nvme: "ae8b14860a799888",
+    md5: createHash("md5").update(check).digest("hex"),
     sha1: createHash("sha1").update(check).digest("hex"),
     sha256: createHash("sha256").update(check).digest("hex"),
+    sha512: createHash("sha512").update(check).digest("hex"),
+    xxhash3: "72dcb18b67a17dff",
+    xxhash64: "8cb841db40e6ae83",
+    xxhash128: "33119477ede5dcd5e9716427681d5860",
   };
-  const algorithms = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"] as const;
-  for (const algorithm of algorithms) {
+  const ofNothing: Readonly<Record<string, string>> = {
+    xxhash3: "2d06800538d394c2",
+    xxhash64: "ef46db3751d8e999",
+    xxhash128: "99aa06d3014798d86001c324468d497f",
+  };
+  for (const algorithm of Object.keys(wanted).filter(isAlgorithm)) {
     const running = [0, 1].map(() => beginChecksum(algorithm));
     const empty = beginChecksum(algorithm);
     for (const byte of check) for (const checksum of running) checksum.update(Buffer.of(byte));
@@ -29,6 +44,9 @@ t.test("checksums have their published values, however the bytes come", async (t
     }
     const value: string = Buffer.from(empty.digest()).toString("base64");
     t.strictSame(checksumValue(algorithm, value), Buffer.from(value, "base64"), value);
+    t.equal(value.length, valueLength(algorithm));
+    const known = ofNothing[algorithm];
+    if (known !== undefined) t.equal(Buffer.from(value, "base64").toString("hex"), known);
     if (algorithm.startsWith("crc")) t.match(value, /^A+=+$/, "of nothing");
   }
 });
@@ -59,6 +77,7 @@ t.test("the head names one checksum in one place", async (t) => {
     t.equal(read(false, [crc32, value]), "InvalidRequest", JSON.stringify(value));
   }
   t.equal(read(false, ["x-amz-checksum-xxhash64", "x"]), "InvalidRequest");
+  t.equal(read(false, ["x-amz-checksum-blake3", "AAAA"]), "InvalidRequest");
   t.equal(read(false, ["x-amz-checksum-mode", "ENABLED"], ["x-amz-checksum-type", "x"]), "- -");
   t.equal(read(false, header, sdk("CRC32")), "crc32 -");
   t.equal(read(false, header, sdk("SHA1")), "InvalidRequest");
@@ -66,3 +85,24 @@ t.test("the head names one checksum in one place", async (t) => {
   t.equal(read(true, announced, sdk("CRC32C")), "InvalidRequest");
   t.equal(read(false, sdk("CRC32")), "- -");
 });
+
+t.test(
+  "a checksum that cannot be computed is let through where that is set, well formed",
+  async (t) => {
+    const read = (withTrailer: boolean, ...fields: readonly HeaderField[]): string => {
+      const result = readChecksums(fields, withTrailer, "pass");
+      return result.kind === "error" ? result.error.code : `${result.header} ${result.trailer}`;
+    };
+    const sdk: HeaderField = ["x-amz-sdk-checksum-algorithm", "BLAKE3"];
+    t.equal(read(false, ["x-amz-checksum-blake3", "AAAA"]), "null null");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-blake3"], sdk), "null blake3");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-blake2"], sdk), "InvalidRequest");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-meta-a"]), "InvalidRequest");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-"]), "InvalidRequest");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-mode"]), "InvalidRequest");
+    for (const value of ["", "a b", "AAAA====", "é", "A".repeat(200)]) {
+      t.equal(read(false, ["x-amz-checksum-blake3", value]), "InvalidRequest", value);
+    }
+    t.equal(read(false, ["x-amz-checksum-blake3", "AAAA"], [crc32, "NSRBwg=="]), "InvalidRequest");
+  },
+);
