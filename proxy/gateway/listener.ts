@@ -2,10 +2,12 @@
 // would answer a bare 400 or 431, and an orderly stop. What a request means is exchange.ts.
 
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
+import { STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Log, Timers } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
+import { isLingering, lingerOverSocket } from "./lingering.ts";
 
 /** What a server needs to speak TLS; null in its place: plain HTTP. */
 export interface ServerTls {
@@ -31,7 +33,8 @@ export interface ListenerOptions {
     response: ServerResponse,
     expectsContinue: boolean,
   ) => Promise<void>;
-  readonly requestId: () => string;
+  /** Told of what never became a request; gives the id to answer it with. */
+  readonly refused: (error: S3Error, remoteAddress: string) => string;
   readonly createServer: (options: ServerOptions, tls: ServerTls | null) => Server;
   readonly timers: Timers;
   readonly log: Log;
@@ -46,8 +49,12 @@ export interface Listener {
 
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   let closing = false;
+  const running = new WeakMap<Socket, Running>();
   const run = (request: IncomingMessage, response: ServerResponse, waits: boolean): void => {
+    // A request behind a last answer must not be carried out.
+    if (isLingering(request.socket)) return;
     if (closing) response.setHeader("connection", "close");
+    running.set(request.socket, { request, response });
     void options.exchange(request, response, waits);
   };
   const { tls } = options;
@@ -68,16 +75,19 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     secure,
   );
   server.maxConnections = options.maxConnections;
+  // Node would drop the lines beyond 2000 without a word; request-head.ts refuses them.
+  server.maxHeadersCount = 0;
   server.on("request", (request, response) => run(request, response, false));
   server.on("checkContinue", (request, response) => run(request, response, true));
-  // Any other expectation cannot be met (RFC 9110 §10.1.1).
-  server.on("checkExpectation", (_request, response) => {
-    response.writeHead(417, { connection: "close" }).end();
-  });
+  // Any other expectation is refused by request-head.ts.
+  server.on("checkExpectation", (request, response) => run(request, response, false));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    answerClientError(error, socket, options.requestId());
+    onClientError(error, socket, { running: running.get(socket) ?? null, options });
   });
-  server.on("connect", (_request, socket) => socket.destroy());
+  server.on("connect", (_request, socket: Socket) => {
+    const message = "The proxy opens no tunnels";
+    refuse(new S3Error("MethodNotAllowed", { message }), socket, options);
+  });
   // Without a listener an Upgrade is ignored and served as HTTP/1.1, as RFC 9110 §7.8 allows.
   await listen(server, options);
   return {
@@ -112,21 +122,86 @@ function urlOf(server: Server, scheme: "http" | "https"): string {
   return `${scheme}://${host}:${address.port}`;
 }
 
-/** What Node's parser refuses: answered as S3 would, then closed (RFC 9112 §2.2 leaves no choice). */
-function answerClientError(error: NodeJS.ErrnoException, socket: Socket, requestId: string): void {
-  if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0) {
+/** The last exchange of a connection. */
+interface Running {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/** What the parser, the handshake or the socket complains of; nothing can be read any more. */
+function onClientError(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  at: { readonly running: Running | null; readonly options: ListenerOptions },
+): void {
+  const { running, options } = at;
+  if (isLingering(socket)) return;
+  const code = error.code ?? "";
+  if (/^ERR_(?:SSL|TLS)_/.test(code)) {
+    options.log.write("debug", "listener.handshake_failed", { code });
     socket.destroy();
     return;
   }
-  const fault =
-    error.code === "HPE_HEADER_OVERFLOW"
-      ? new S3Error("RequestHeaderSectionTooLarge")
-      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? new S3Error("RequestTimeout")
-        : new S3Error("InvalidRequest", { message: "The request head is malformed" });
-  const body = errorDocument(fault, { resource: "/", requestId, hostId: "headgate" });
-  socket.end(
-    `HTTP/1.1 ${fault.status} Bad Request\r\nconnection: close\r\ncontent-type: application/xml\r\n` +
-      `x-amz-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  if (!socket.writable || !refusals.some(({ codes }) => codes.test(code))) {
+    socket.destroy();
+    return;
+  }
+  if (running === null || running.response.writableEnded) {
+    refuse(refusalOf(code), socket, options);
+    return;
+  }
+  const { request, response } = running;
+  if (request.complete) {
+    // What is wrong stands behind a request that is being answered.
+    response.shouldKeepAlive = false;
+  } else if (request.listenerCount("error") > 0 && !response.headersSent) {
+    // Somebody reads the body: the exchange ends with the error and gives the answer.
+    request.emit("error", error);
+  } else socket.destroy();
+}
+
+interface Refusal {
+  /** Codes of llhttp and of Node. */
+  readonly codes: RegExp;
+  readonly error: () => S3Error;
+}
+
+/** In this order: the first that fits. */
+const refusals: readonly Refusal[] = [
+  { codes: /^HPE_HEADER_OVERFLOW$/, error: () => new S3Error("RequestHeaderSectionTooLarge") },
+  {
+    codes: /^ERR_HTTP_REQUEST_TIMEOUT$/,
+    error: () =>
+      new S3Error("RequestTimeout", { message: "The request head took longer than the limit" }),
+  },
+  {
+    codes: /^HPE_INVALID_URL$/,
+    error: () =>
+      new S3Error("InvalidURI", {
+        message: "The request target holds a character that must be percent-encoded",
+      }),
+  },
+  {
+    codes: /^HPE_/,
+    error: () => new S3Error("InvalidRequest", { message: "The request head is malformed" }),
+  },
+];
+
+function refusalOf(code: string): S3Error {
+  const refusal = refusals.find(({ codes }) => codes.test(code));
+  return refusal === undefined ? new S3Error("InvalidRequest") : refusal.error();
+}
+
+/** Answers what never became a request as S3 would, then closes (RFC 9112 §2.2 leaves no choice). */
+function refuse(error: S3Error, socket: Socket, options: ListenerOptions): void {
+  const requestId = options.refused(error, socket.remoteAddress ?? "");
+  const body = errorDocument(error, { resource: "/", requestId, hostId: "headgate" });
+  socket.write(
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n` +
+      `x-amz-request-id: ${requestId}\r\ncontent-type: application/xml\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );
+  // A client that is too slow gets no more time.
+  if (error.code === "RequestTimeout") socket.destroySoon();
+  else lingerOverSocket(socket, options.timers);
 }

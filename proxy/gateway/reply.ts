@@ -9,6 +9,7 @@ import { errorDocument } from "../s3/error-document.ts";
 import type { S3Error } from "../s3/errors.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import { fieldValue } from "../s3/headers.ts";
+import { lingerOverBody } from "./lingering.ts";
 
 export interface ReplyOptions {
   readonly request: IncomingMessage;
@@ -44,21 +45,23 @@ export async function sendAnswer(
   response.writeHead(answer.status, fields);
   if (request.method === "HEAD" || body === null) {
     if (body !== null && !(body instanceof Uint8Array)) body.cancel();
-    response.end();
+    end(options, null);
     return 0;
   }
   if (body instanceof Uint8Array) {
-    endWith(response, body);
+    end(options, body);
     return body.length;
   }
   const whole = body.takeWhole();
   if (whole !== null) {
-    endWith(response, whole);
+    end(options, whole);
     return whole.length;
   }
   const sink = responseSink(options);
   await body.pipe(sink);
-  response.end();
+  // Where the length is not known beforehand the end has to be written.
+  if (fieldValue(headers, "content-length") === null) response.end();
+  else end(options, null);
   return sink.bytes();
 }
 
@@ -77,18 +80,24 @@ export function sendError(error: S3Error, resource: string, options: ReplyOption
   if (error.retryAfterSeconds !== null) fields.push("retry-after", String(error.retryAfterSeconds));
   closeIfUnread(options, fields);
   response.writeHead(error.status, fields);
-  response.end(bytes);
+  end(options, bodiless ? null : bytes);
   return bytes.length;
 }
 
-/** A short body leaves in one write with the head: as text of one byte a character, as the head is. */
-function endWith(response: ServerResponse, bytes: Uint8Array): void {
-  if (bytes.length > oneWriteBytes) response.end(bytes);
-  else
-    response.end(
-      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"),
-      "latin1",
-    );
+/** Ends an answer of known length; the client that still sends its body gets time to read it. */
+function end({ request, response, timers }: ReplyOptions, bytes: Uint8Array | null): void {
+  // Without a socket, answers to earlier requests on this connection come first.
+  const lingers = isUnread(request) && response.socket !== null;
+  if (bytes !== null) {
+    // A short body leaves in one write with the head: as text of one byte a character, as the head is.
+    const short = bytes.length <= oneWriteBytes;
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    const part = short ? buffer.toString("latin1") : buffer;
+    if (lingers) response.write(part, "latin1");
+    else response.end(part, "latin1");
+  } else if (lingers) response.flushHeaders();
+  else response.end();
+  if (lingers) lingerOverBody(request, timers);
 }
 
 function hasBodyStatus(status: number): boolean {
@@ -97,7 +106,11 @@ function hasBodyStatus(status: number): boolean {
 
 /** An unread rest of the body would be taken for the next request, so the connection ends here. */
 function closeIfUnread({ request }: ReplyOptions, fields: string[]): void {
-  if (!request.complete && announcesBody(request)) fields.push("connection", "close");
+  if (isUnread(request)) fields.push("connection", "close");
+}
+
+function isUnread(request: IncomingMessage): boolean {
+  return !request.complete && announcesBody(request);
 }
 
 function announcesBody(request: IncomingMessage): boolean {

@@ -52,6 +52,8 @@ const singleFields = new Set([
   "x-amz-decoded-content-length",
   "x-amz-security-token",
 ]);
+/** S3 allows 2 KiB of metadata and 50 tags; lines beyond this only cost time. */
+const maxFields = 256;
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const badValue = /[^\t\x20-\x7e\x80-\xff]/;
 const badTarget = /[^\x21-\x7e]|#/;
@@ -91,6 +93,10 @@ export function readRequestHead(input: RequestHeadInput): RequestHeadResult {
   if (!hostName.test(host)) return refusal("InvalidRequest", 'Header "host" is not valid');
   const framing = ambiguousFraming(headers);
   if (framing !== null) return refusal("InvalidRequest", framing);
+  const expect = fieldValue(headers, "expect");
+  if (expect !== null && expect.toLowerCase() !== "100-continue") {
+    return refusal("ExpectationFailed", 'Header "expect" must be "100-continue"');
+  }
   return {
     kind: "head",
     head: { method, rawTarget: target, rawPath, rawQuery, query, headers, host },
@@ -102,6 +108,12 @@ function readFields(
 ):
   | { readonly kind: "fields"; readonly headers: HeaderList }
   | { readonly kind: "error"; readonly error: S3Error } {
+  if (rawHeaders.length > 2 * maxFields) {
+    return refusal(
+      "RequestHeaderSectionTooLarge",
+      `A request has at most ${maxFields} header lines`,
+    );
+  }
   const headers: HeaderField[] = [];
   const seen = new Set<string>();
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

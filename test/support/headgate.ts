@@ -44,8 +44,12 @@ export interface TestHeadgateOptions {
   readonly settings?: string;
   /** Settings of `listen`, as one line of YAML flow: `body_idle_timeout: 50ms`. */
   readonly listen?: string;
+  /** Files that settings name, as lying beside the configuration. */
+  readonly files?: Readonly<Record<string, string>>;
   /** Clusters that are somebody else's servers. */
   readonly endpoints?: Readonly<Record<string, string>>;
+  /** One more line of YAML for every cluster, `tls: {ca_file: ca.pem}`. */
+  readonly clusterSettings?: string;
   readonly states?: Readonly<Record<string, string>>;
   /** Start over clusters that run already. */
   readonly servers?: Readonly<Record<string, DemoServer>>;
@@ -157,10 +161,14 @@ function testConfig(
     endpoints: ["${options.endpoints?.[id] ?? servers[id]?.url}"]
     weight: ${weight}
     state: ${options.states?.[id] ?? "live"}
-    credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}`,
+    credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}
+    ${options.clusterSettings ?? ""}`,
   );
   const files: Readonly<Record<string, string>> = {
     "/test/credentials.yaml": credentials,
+    ...Object.fromEntries(
+      Object.entries(options.files ?? {}).map(([name, text]) => [`/test/${name}`, text]),
+    ),
     "/test/headgate.yaml": `
 listen: {address: "127.0.0.1:0", base_domains: [s3.test]${options.listen === undefined ? "" : `, ${options.listen}`}}
 admin: {address: "127.0.0.1:0"}

@@ -2,6 +2,7 @@
 // uploads that stall, break off or lie, which no SDK can be made to send.
 
 import { connect, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { formatAmzDate, SigningKeys, signRequest } from "../../proxy/s3/sigv4.ts";
 import { clientKeys } from "./headgate.ts";
 
@@ -57,11 +58,15 @@ export interface RawConnection {
   answer(enough?: (text: string) => boolean): Promise<RawAnswer>;
 }
 
-export async function openRaw(url: string): Promise<RawConnection> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
+/** @param tls for an https URL: whom to trust. */
+export async function openRaw(url: string, tls: ConnectionOptions = {}): Promise<RawConnection> {
+  const { protocol, hostname, port } = new URL(url);
+  const secure = protocol === "https:";
+  const socket: Socket = secure
+    ? connectTls({ ...tls, port: Number(port), host: hostname })
+    : connect(Number(port), hostname);
   await new Promise<void>((resolve, reject) => {
-    socket.once("connect", resolve);
+    socket.once(secure ? "secureConnect" : "connect", resolve);
     socket.once("error", reject);
   });
   let text = "";

@@ -30,7 +30,7 @@ t.test("nobody's body is read before they are allowed", async (t) => {
 t.test("an answer that nobody takes is given up", async (t) => {
   const headgate = await startTestHeadgate(t, {
     clusters: { only: 1 },
-    listen: "body_idle_timeout: 100ms",
+    listen: "body_idle_timeout: 1s",
   });
   await headgate.s3.send(new CreateBucketCommand({ Bucket: "slow" }));
   const Body = Buffer.alloc(32 * 1024 * 1024);
