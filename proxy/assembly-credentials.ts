@@ -5,14 +5,17 @@ import type { System } from "./assembly.ts";
 import type { Config } from "./config.ts";
 import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
 import { ReloadingCredentials } from "./gateway/reloading-credentials.ts";
+import { RgwCredentials } from "./gateway/rgw-credentials.ts";
 import type { Log, Meter } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
+import { type AskAdmin, findRgwUser } from "./upstream/admin-ops.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
 
 export interface CredentialParts {
   readonly system: System;
   readonly log: Log;
   readonly meter: Meter;
+  readonly askAdmin: AskAdmin;
 }
 
 export interface OpenCredentials {
@@ -22,7 +25,7 @@ export interface OpenCredentials {
 
 export function openCredentials(config: Config, parts: CredentialParts): OpenCredentials {
   const { log, meter } = parts;
-  const { timers, fingerprint } = parts.system;
+  const { clock, timers, fingerprint } = parts.system;
   const closing: (() => void)[] = [];
   const sources = config.auth.sources.map((source): CredentialSource => {
     switch (source.kind) {
@@ -32,6 +35,22 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
         const reloading = new ReloadingCredentials(source, { fingerprint, timers, log, meter });
         closing.push(() => reloading.close());
         return reloading;
+      }
+      case "rgw-admin": {
+        const { cluster, keys } = source;
+        const options = { cluster, keys, ask: parts.askAdmin };
+        return new RgwCredentials({
+          ask: (accessKeyId, signal) => findRgwUser(accessKeyId, options, signal),
+          ttlMs: source.cacheTtlMs,
+          negativeTtlMs: source.negativeTtlMs,
+          maxStaleMs: source.maxStaleMs,
+          maxEntries: source.maxEntries,
+          grants: source.grants,
+          clock,
+          timers,
+          log,
+          meter,
+        });
       }
     }
   });

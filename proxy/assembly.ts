@@ -109,7 +109,12 @@ async function startParts(
   });
   for (const { id, tls } of config.clusters) meter.upstreamTls(id, tls.insecureSkipVerify);
   const bundle = await readBundle(config.policy.bundlePath ?? system.defaultBundle);
-  const credentials = openCredentials(config, { system, log, meter });
+  const credentials = openCredentials(config, {
+    system,
+    log,
+    meter,
+    askAdmin: (cluster, question, ended) => pools.askAdmin(cluster, question, ended),
+  });
   started.push(() => credentials.close());
   const pools = createUpstream({
     clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
@@ -291,6 +296,9 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
       cache: new AuthorizationCache(),
       explanations: new ExplanationBudget(explanationsPerSecond),
       regions: listen.regions ?? [],
+      baseDomains: listen.baseDomains,
+      sigv2: auth.sigv2,
+      requireContentSha256: auth.requireContentSha256,
       limits: {
         maxSkewMs: auth.clockSkewMs,
         maxPresignSeconds: Math.floor(auth.presignMaxAgeMs / 1000),
@@ -301,6 +309,11 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     beginChecksum: await openChecksums(),
     maxInFlight: listen.maxInFlight,
+    uploads: {
+      ...listen.uploads,
+      requireContentSha256: auth.requireContentSha256,
+      presignedQueryChecksums: auth.presignedQueryChecksums,
+    },
     clock: system.clock,
     timers: system.timers,
     requestId,

@@ -26,6 +26,10 @@ export const metricFacts = {
     "S3 errors answered, by who raised them",
   ),
   headgate_auth_failures_total: counter(["reason"], "Requests whose signature was not accepted"),
+  headgate_credentials_lookups_total: counter(
+    ["outcome"],
+    "Questions to an RGW whose key an id is: user, unknown, unavailable",
+  ),
   headgate_credentials_reloads_total: counter(
     ["outcome"],
     "Credentials files that changed: read again, or kept as they were",

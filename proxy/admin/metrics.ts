@@ -87,6 +87,7 @@ export class Metrics implements Meter {
   readonly #stateRequests = family("headgate_state_requests_total");
   readonly #stateRevision = family("headgate_state_revision");
   readonly #stateLastEvent = family("headgate_state_last_event_timestamp_seconds");
+  readonly #credentialLookups = family("headgate_credentials_lookups_total");
   readonly #credentialsReloads = family("headgate_credentials_reloads_total");
   readonly #watchRestarts = family("headgate_state_watch_restarts_total");
   readonly #propagation = histogram("headgate_state_propagation_seconds", propagationBounds);
@@ -188,6 +189,10 @@ export class Metrics implements Meter {
     if (propagationSeconds !== null) observe(this.#propagation.cell(), propagationSeconds);
   }
 
+  credentialAsked(outcome: "user" | "unknown" | "unavailable"): void {
+    this.#credentialLookups.cell(outcome).value += 1;
+  }
+
   credentialsReloaded(outcome: "ok" | "failed"): void {
     this.#credentialsReloads.cell(outcome).value += 1;
   }
@@ -224,6 +229,7 @@ export class Metrics implements Meter {
       this.#stateRequests,
       this.#stateRevision,
       this.#stateLastEvent,
+      this.#credentialLookups,
       this.#credentialsReloads,
       this.#watchRestarts,
       this.#propagation,

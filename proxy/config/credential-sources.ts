@@ -3,15 +3,19 @@
 // process reads them again by the same function.
 
 import type { Credential, KeyPair } from "../policy/credential.ts";
+import { everything } from "../policy/credential.ts";
+import type { Grant } from "../policy/ports.ts";
+import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import { Checks } from "./checks.ts";
 import {
   type CredentialsFileOptions,
+  clustersDecide,
   demoPair,
   type Identities,
   readCredentials,
 } from "./credentials.ts";
 import type { Settings } from "./schema.ts";
-import { faultText } from "./source-file.ts";
+import { faultText, type SettingPath } from "./source-file.ts";
 import { isLoopbackHost } from "./values.ts";
 
 /** The state of a credentials file, from one reading of it and of the files it names. */
@@ -39,6 +43,18 @@ export type CredentialSourceConfig =
       readonly files: readonly string[];
       /** Reads it again. Never throws. */
       readonly read: () => CredentialsReading;
+    }
+  | {
+      readonly kind: "rgw-admin";
+      readonly cluster: ClusterId;
+      /** With caps `users=read`. */
+      readonly keys: KeyPair;
+      readonly cacheTtlMs: number;
+      readonly negativeTtlMs: number;
+      readonly maxStaleMs: number;
+      readonly maxEntries: number;
+      /** What every user may do. */
+      readonly grants: readonly Grant[];
     };
 
 type Source = Settings["auth"]["credentials"][number];
@@ -53,6 +69,17 @@ interface SourceReading {
 /** Settings of `auth.credentials[]` by the source that has them. */
 const settingsOf = {
   file: ["file", "reload_interval"],
+  "rgw-admin": [
+    "cluster",
+    "access_key_id",
+    "access_key_id_file",
+    "secret_access_key",
+    "secret_access_key_file",
+    "cache_ttl",
+    "negative_ttl",
+    "max_stale",
+    "max_entries",
+  ],
 } as const satisfies Record<Source["source"], readonly (keyof Source)[]>;
 
 export function credentialSources(
@@ -95,6 +122,8 @@ function sourceOf(source: Source, work: SourceWork): readonly CredentialSourceCo
   switch (source.source) {
     case "file":
       return fileSource(source, work);
+    case "rgw-admin":
+      return rgwSource(source, work);
   }
 }
 
@@ -124,6 +153,62 @@ function fileSource(source: Source, work: SourceWork): readonly CredentialSource
       read: () => readAgain(given, options),
     },
   ];
+}
+
+function rgwSource(source: Source, work: SourceWork): readonly CredentialSourceConfig[] {
+  const { index, data, checks } = work;
+  const at = ["auth", "credentials", index];
+  const cluster = data.clusters.find(({ id }) => id === source.cluster);
+  const id = parseClusterId(source.cluster ?? "");
+  if (cluster === undefined || id === null) {
+    const given = source.cluster === undefined ? "nothing" : `"${source.cluster}"`;
+    checks.fault([...at, "cluster"], `Expected the id of a cluster under clusters, got ${given}`, [
+      ["clusters"],
+    ]);
+    return [];
+  }
+  const own = keyPairOf(source, checks, at);
+  // What is wrong with the cluster's own keys is said where they stand.
+  const unheard = new Checks(() => ({ source: "", position: null }), work.options.readFile);
+  const keys = own ?? keyPairOf(cluster.credentials ?? {}, unheard, []);
+  if (keys === null) {
+    checks.fault(at, "Needs both access_key_id and secret_access_key, here or at the cluster", [
+      ["clusters"],
+    ]);
+    return [];
+  }
+  const grants = clustersDecide(identitiesOf(data)) ? everything : [];
+  if (grants.length === 0) {
+    checks.warn(
+      at,
+      "Users of RGW have no grants, so only a policy of your own, or identity same on every cluster, allows them anything",
+    );
+  }
+  return [
+    {
+      kind: "rgw-admin",
+      cluster: id,
+      keys,
+      cacheTtlMs: source.cache_ttl ?? 60_000,
+      negativeTtlMs: source.negative_ttl ?? 10_000,
+      maxStaleMs: source.max_stale ?? 3_600_000,
+      maxEntries: source.max_entries ?? 10_000,
+      grants,
+    },
+  ];
+}
+
+function keyPairOf(
+  group: Readonly<Record<string, unknown>>,
+  checks: Checks,
+  at: SettingPath,
+): KeyPair | null {
+  const accessKeyId = checks.secret(group, "access_key_id", at);
+  const secretAccessKey = checks.secret(group, "secret_access_key", at);
+  if (accessKeyId === null && secretAccessKey === null) return null;
+  if (accessKeyId !== null && secretAccessKey !== null) return { accessKeyId, secretAccessKey };
+  checks.fault(at, "Needs both access_key_id and secret_access_key, or their _file twins");
+  return null;
 }
 
 interface GivenFile {

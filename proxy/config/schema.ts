@@ -243,16 +243,44 @@ export const settings = group({
       .prefault("15m")
       .describe("Largest difference of request time and clock"),
     presign_max_age: positiveDuration.prefault("168h").describe("Longest life of a presigned URL"),
+    sigv2: oneOf(["off", "on"])
+      .prefault("off")
+      .describe("Whether Signature Version 2 is taken: header, presigned URL and form"),
+    require_content_sha256: oneOf(["on", "off"])
+      .prefault("on")
+      .describe("Whether a header signature needs x-amz-content-sha256, as on AWS; `off`: as RGW"),
+    presigned_query_checksums: oneOf(["ignore", "verify"])
+      .prefault("ignore")
+      .describe("Checksums in the query of a presigned upload; SDKs presign that of an empty body"),
     credentials: z
       .array(
         group({
-          source: oneOf(["file"]).describe(
+          source: oneOf(["file", "rgw-admin"]).describe(
             "Where client keys come from; the first that knows one wins",
           ),
           file: path.optional().describe("`file`: the credentials file"),
           reload_interval: positiveDuration
             .optional()
             .describe("`file`: how often it is looked at for changes (10s)"),
+          cluster: text.optional().describe("`rgw-admin`: the cluster whose admin API is asked"),
+          access_key_id: secret
+            .optional()
+            .describe("`rgw-admin`: keys with caps `users=read`; unset: those of the cluster"),
+          access_key_id_file: path.optional().describe("File holding it"),
+          secret_access_key: secret.optional().describe("`rgw-admin`: their secret"),
+          secret_access_key_file: path.optional().describe("File holding it"),
+          cache_ttl: positiveDuration
+            .optional()
+            .describe("`rgw-admin`: how long a key counts before it is asked for again (60s)"),
+          negative_ttl: positiveDuration
+            .optional()
+            .describe("`rgw-admin`: how long an unknown key is remembered (10s)"),
+          max_stale: duration
+            .optional()
+            .describe("`rgw-admin`: how much longer a known key counts while RGW is away (1h)"),
+          max_entries: count(1, 10_000_000)
+            .optional()
+            .describe("`rgw-admin`: known keys, and unknown ones, that are remembered (10000)"),
         }),
         { error: expected("a list") },
       )

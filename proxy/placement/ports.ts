@@ -421,6 +421,8 @@ export interface Meter {
   upstreamRetried(cluster: ClusterId, outcome: "ok" | "failed"): void;
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void;
   snapshotApplied(revision: Revision, propagationSeconds: number | null): void;
+  /** An RGW was asked whose key an id is. */
+  credentialAsked(outcome: "user" | "unknown" | "unavailable"): void;
   credentialsReloaded(outcome: "ok" | "failed"): void;
   watchRestarted(reason: "disconnect" | "compacted" | "auth"): void;
 }

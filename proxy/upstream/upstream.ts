@@ -7,6 +7,7 @@ import {
   type Clock,
   type ClusterIdentity,
   type Meter,
+  serviceIdentity,
   type Upstream,
   UpstreamError,
   type UpstreamIdentity,
@@ -15,7 +16,9 @@ import {
 } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { AccessKeyId, ClusterId } from "../s3/names.ts";
+import { noTenant, parseBucketName, parseObjectKey } from "../s3/names.ts";
 import { formatAmzDate, type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
+import type { AskAdmin } from "./admin-ops.ts";
 import { AttemptFailure } from "./forward.ts";
 import {
   Endpoint,
@@ -73,6 +76,8 @@ interface UpstreamStatistics extends EndpointStatistics {
 /** The adapter and its life. */
 export interface UpstreamPools {
   readonly upstream: Upstream;
+  /** GET of an RGW's admin API; the metrics of S3 requests do not count it. */
+  readonly askAdmin: AskAdmin;
   /** Replaces the clusters; connections to endpoints that stay are kept. */
   configure(clusters: readonly UpstreamCluster[]): void;
   /** One row per endpoint. */
@@ -91,6 +96,14 @@ export function createUpstream(options: UpstreamOptions): UpstreamPools {
 interface Target {
   readonly cluster: UpstreamCluster;
   readonly endpoints: readonly Endpoint[];
+}
+
+interface Exchange {
+  readonly request: UpstreamRequest;
+  readonly credentials: SigningCredentials | null;
+  readonly signal: CancelSignal;
+  /** Whether it is an S3 request, for the metrics. */
+  readonly counted: boolean;
 }
 
 class Pools implements UpstreamPools, Upstream {
@@ -137,6 +150,35 @@ class Pools implements UpstreamPools, Upstream {
     const target = this.#reachable(clusterId);
     const signing = this.#signing(target.cluster, request.identity);
     const credentials = signing instanceof Promise ? await signing : signing;
+    return await this.#exchange(target, { request, credentials, signal, counted: true });
+  }
+
+  readonly askAdmin: AskAdmin = async (clusterId, question, signal) => {
+    const target = this.#reachable(clusterId);
+    const request: UpstreamRequest = {
+      operation: "GetObject",
+      method: "GET",
+      tenant: noTenant,
+      bucket: parseBucketName("admin"),
+      key: parseObjectKey(question.resource),
+      query: question.query,
+      headers: [],
+      body: null,
+      payloadSha256: null,
+      identity: serviceIdentity,
+    };
+    // The admin API stands at a path, whatever the addressing of buckets is.
+    const cluster: UpstreamCluster = { ...target.cluster, addressing: "path" };
+    const credentials = { ...question.keys, sessionToken: null };
+    return await this.#exchange(
+      { ...target, cluster },
+      { request, credentials, signal, counted: false },
+    );
+  };
+
+  async #exchange(target: Target, exchange: Exchange): Promise<UpstreamResponse> {
+    const { request } = exchange;
+    const { id: clusterId } = target.cluster;
     const { body } = request;
     if (body?.kind === "stream" && body.lengthBytes === 0)
       await this.#drain(clusterId, body.chunks);
@@ -146,12 +188,7 @@ class Pools implements UpstreamPools, Upstream {
       const endpoint = this.#pick(target, tried);
       tried.push(endpoint);
       try {
-        const response = await this.#attempt(endpoint, target.cluster, {
-          request,
-          credentials,
-          signal,
-          startedMs,
-        });
+        const response = await this.#attempt(endpoint, target.cluster, { ...exchange, startedMs });
         if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "ok");
         return response;
       } catch (caught) {
@@ -224,12 +261,7 @@ class Pools implements UpstreamPools, Upstream {
   #attempt(
     endpoint: Endpoint,
     cluster: UpstreamCluster,
-    exchange: {
-      readonly request: UpstreamRequest;
-      readonly credentials: SigningCredentials | null;
-      readonly signal: CancelSignal;
-      readonly startedMs: number;
-    },
+    exchange: Exchange & { readonly startedMs: number },
   ): Promise<UpstreamResponse> {
     const { request, credentials, signal, startedMs } = exchange;
     const { clock, meter } = this.#options;
@@ -246,6 +278,7 @@ class Pools implements UpstreamPools, Upstream {
       head,
       signal,
       onEnd: ({ status }) => {
+        if (!exchange.counted) return;
         meter.upstreamEnded({
           cluster: cluster.id,
           operation: request.operation,

@@ -16,6 +16,11 @@ import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
 export const readerKeys = { accessKeyId: "test-reader", secretAccessKey: "test-reader-secret" };
 export const otherKeys = { accessKeyId: "test-other", secretAccessKey: "test-other-secret" };
+/** All but administration, of keys in `mine/`. */
+export const limitedKeys = {
+  accessKeyId: "test-limited",
+  secretAccessKey: "test-limited-secret",
+};
 const clusterKeys = { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" };
 
 export interface TestHeadgate {
@@ -48,6 +53,12 @@ export interface TestHeadgateOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** Clusters that are somebody else's servers. */
   readonly endpoints?: Readonly<Record<string, string>>;
+  /** Cluster → whose keys sign upstream. */
+  readonly identities?: Readonly<Record<string, string>>;
+  /** In place of the test's users: the text of the credentials file. */
+  readonly credentials?: string;
+  /** In place of that file: entries of `auth.credentials` as YAML flow. */
+  readonly sources?: string;
   /** One more line of YAML for every cluster, `tls: {ca_file: ca.pem}`. */
   readonly clusterSettings?: string;
   readonly states?: Readonly<Record<string, string>>;
@@ -66,6 +77,9 @@ users:
   - uid: reader
     keys: [{access_key: ${readerKeys.accessKeyId}, secret_key: ${readerKeys.secretAccessKey}}]
     grants: [{buckets: ["shown-*"], keys: ["*"], allow: [read, list]}]
+  - uid: limited
+    keys: [{access_key: ${limitedKeys.accessKeyId}, secret_key: ${limitedKeys.secretAccessKey}}]
+    grants: [{buckets: ["*"], keys: ["mine/*"], allow: [read, list, write, delete]}]
 `;
 
 export async function startClusters(
@@ -160,19 +174,20 @@ function testConfig(
   - id: ${id}
     endpoints: ["${options.endpoints?.[id] ?? servers[id]?.url}"]
     weight: ${weight}
+    identity: ${options.identities?.[id] ?? "service"}
     state: ${options.states?.[id] ?? "live"}
     credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}
     ${options.clusterSettings ?? ""}`,
   );
   const files: Readonly<Record<string, string>> = {
-    "/test/credentials.yaml": credentials,
+    "/test/credentials.yaml": options.credentials ?? credentials,
     ...Object.fromEntries(
       Object.entries(options.files ?? {}).map(([name, text]) => [`/test/${name}`, text]),
     ),
     "/test/headgate.yaml": `
 listen: {address: "127.0.0.1:0", base_domains: [s3.test]${options.listen === undefined ? "" : `, ${options.listen}`}}
 admin: {address: "127.0.0.1:0"}
-auth: {credentials: [{source: file, file: credentials.yaml}]}
+auth: {credentials: [${options.sources ?? "{source: file, file: credentials.yaml}"}]}
 clusters: ${clusters.join("")}
 ${options.settings ?? ""}
 `,

@@ -1,0 +1,127 @@
+// Asks a Ceph RGW's admin API whose key an access key id is: GET /admin/user?access-key=…, signed with
+// keys that have the capability `users=read`. Decides what an answer means. RGW 16.2 says 403
+// AccessDenied both for an id it does not know and for a caller without the capability, so that answer
+// counts only when the same keys are seen to find themselves; newer ones answer 404.
+
+import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
+import { UpstreamError } from "../placement/ports.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { AccessKeyId, ClusterId } from "../s3/names.ts";
+import { type RgwUser, readRgwUser } from "../s3/rgw-user.ts";
+
+/** Keys that sign at an RGW. */
+interface KeyPair {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+/** What can be asked of an RGW's admin API; upstream.ts. */
+export interface AdminQuestion {
+  /** `user`: the path behind `/admin/`. */
+  readonly resource: string;
+  readonly query: readonly (readonly [string, string])[];
+  readonly keys: KeyPair;
+}
+
+export type AskAdmin = (
+  cluster: ClusterId,
+  question: AdminQuestion,
+  signal: CancelSignal,
+) => Promise<UpstreamResponse>;
+
+export type RgwUserAnswer =
+  | { readonly kind: "user"; readonly user: RgwUser }
+  | { readonly kind: "unknown" }
+  /** `reason` is for the log: it names no key. */
+  | { readonly kind: "unavailable"; readonly reason: string };
+
+/** A user has at most some thousand keys and capabilities. */
+const answerLimitBytes = 1024 * 1024;
+/** Codes with which RGW versions say that there is no such key. */
+const unknownCodes: ReadonlySet<string> = new Set([
+  "NoSuchUser",
+  "NoSuchKey",
+  "NoSuchAccessKey",
+  "InvalidAccessKeyId",
+]);
+
+export interface AdminOpsOptions {
+  readonly cluster: ClusterId;
+  readonly keys: KeyPair;
+  readonly ask: AskAdmin;
+}
+
+/** Whose key it is. Rejects with nothing but bugs. */
+export async function findRgwUser(
+  accessKeyId: AccessKeyId,
+  options: AdminOpsOptions,
+  signal: CancelSignal,
+): Promise<RgwUserAnswer> {
+  try {
+    const answer = await askUser(accessKeyId, options, signal);
+    if (answer.kind !== "denied") return answer;
+    const itself = await askUser(options.keys.accessKeyId, options, signal);
+    if (itself.kind === "user") return { kind: "unknown" };
+    const reason = itself.kind === "denied" ? "the keys lack the capability users=read" : null;
+    return { kind: "unavailable", reason: reason ?? describe(itself) };
+  } catch (caught) {
+    if (caught instanceof UpstreamError) return { kind: "unavailable", reason: caught.message };
+    if (caught instanceof S3Error) return { kind: "unavailable", reason: caught.message };
+    throw caught;
+  }
+}
+
+type Told = RgwUserAnswer | { readonly kind: "denied" };
+
+async function askUser(
+  accessKeyId: string,
+  { cluster, keys, ask }: AdminOpsOptions,
+  signal: CancelSignal,
+): Promise<Told> {
+  const query = [
+    ["access-key", accessKeyId],
+    ["format", "json"],
+  ] as const;
+  const response = await ask(cluster, { resource: "user", query, keys }, signal);
+  const document = await readJson(response);
+  if (response.status === 200) {
+    const user = readRgwUser(document);
+    if (user === null) return { kind: "unavailable", reason: "the answer is no user document" };
+    // Anything else than the key asked for would be another question's answer.
+    const isThere = user.keys.some((key) => key.accessKeyId === accessKeyId);
+    return isThere ? { kind: "user", user } : { kind: "unknown" };
+  }
+  const code = codeOf(document);
+  if (response.status === 404 && unknownCodes.has(code)) return { kind: "unknown" };
+  if (response.status === 403 && code === "AccessDenied") return { kind: "denied" };
+  return { kind: "unavailable", reason: `the answer is ${response.status} ${code}` };
+}
+
+/** Null: not JSON, or too long. */
+async function readJson(response: UpstreamResponse): Promise<unknown> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body) {
+    size += chunk.length;
+    if (size > answerLimitBytes) {
+      response.body.cancel();
+      return null;
+    }
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString("utf8")) as unknown;
+  } catch {
+    return null; // an answer in another form has neither user nor code
+  }
+}
+
+function codeOf(document: unknown): string {
+  if (typeof document !== "object" || document === null || !("Code" in document)) return "";
+  const { Code: code } = document;
+  return typeof code === "string" && /^[A-Za-z]{1,64}$/.test(code) ? code : "";
+}
+
+function describe(told: Told): string {
+  return told.kind === "unavailable" ? told.reason : "the keys do not find themselves";
+}
