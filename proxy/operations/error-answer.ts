@@ -3,15 +3,31 @@
 // and aws-cli fails on it: rgw-18 and 16.2 seen).
 
 import { errorDocument } from "../s3/error-document.ts";
-import { isS3ErrorCode, S3Error } from "../s3/errors.ts";
+import { errorText } from "../s3/error-texts.ts";
+import { S3Error } from "../s3/errors.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import { childText, readXml } from "../s3/xml.ts";
 import type { OperationAnswer } from "./context.ts";
+import { readDocument } from "./send.ts";
 
 /** Longer than any error of S3; a longer body is passed on as it is not one. */
 const errorLimitBytes = 64 * 1024;
-/** Elements that we write ourselves. */
-const ours: ReadonlySet<string> = new Set(["Code", "Message", "Resource", "RequestId", "HostId"]);
+/** Elements that we write ourselves, and those about our own request to the upstream. */
+const left: ReadonlySet<string> = new Set([
+  "Code",
+  "Message",
+  "Resource",
+  "RequestId",
+  "HostId",
+  "AWSAccessKeyId",
+  "CanonicalRequest",
+  "CanonicalRequestBytes",
+  "Endpoint",
+  "Region",
+  "SignatureProvided",
+  "StringToSign",
+  "StringToSignBytes",
+]);
 
 export interface ErrorContext {
   /** `/bucket/key`. */
@@ -25,14 +41,14 @@ export async function rewriteError(
   context: ErrorContext,
 ): Promise<OperationAnswer> {
   const { body, status } = answer;
-  if (status < 400 || body === null || body instanceof Uint8Array) return answer;
+  if (status < 400 || answer.cluster === null || body === null) return answer;
   if (!isXml(answer) || announcedLength(answer) > errorLimitBytes) return answer;
-  const parts: Uint8Array[] = [];
-  for await (const chunk of body) parts.push(chunk);
-  const bytes = Buffer.concat(parts);
+  const bytes = body instanceof Uint8Array ? body : await readDocument({ body }, errorLimitBytes);
+  const headers = answer.headers.filter(([name]) => name !== "content-length");
+  // An answer to HEAD: it has no body, whatever length it announces.
+  if (bytes.length === 0) return { ...answer, headers, body: null };
   const reading = readXml(bytes, { maxBytes: errorLimitBytes });
   const text = reading.kind === "document" ? rewritten(reading.root, status, context) : null;
-  const headers = answer.headers.filter(([name]) => name !== "content-length");
   return { ...answer, headers, body: text === null ? bytes : Buffer.from(text, "utf8") };
 }
 
@@ -41,18 +57,14 @@ function rewritten(root: XmlElement, status: number, context: ErrorContext): str
   if (root.name !== "Error" || code === null || code === "") return null;
   const details: Record<string, string> = {};
   for (const child of root.children) {
-    if (!ours.has(child.name) && child.children.length === 0) details[child.name] = child.text;
+    if (!left.has(child.name) && child.children.length === 0) details[child.name] = child.text;
   }
   const error = new S3Error("InternalError", {
     refused: { code, status },
-    message: childText(root, "Message") || messageOf(code),
+    message: childText(root, "Message")?.trim() || errorText(code, status),
     details,
   });
   return errorDocument(error, { ...context, hostId: "headgate" });
-}
-
-function messageOf(code: string): string {
-  return isS3ErrorCode(code) ? new S3Error(code).message : "The request was refused";
 }
 
 function isXml({ headers }: OperationAnswer): boolean {
@@ -61,5 +73,5 @@ function isXml({ headers }: OperationAnswer): boolean {
 
 function announcedLength({ headers }: OperationAnswer): number {
   const length = headers.find(([name]) => name === "content-length")?.[1];
-  return length === undefined ? Number.POSITIVE_INFINITY : Number(length);
+  return length === undefined ? 0 : Number(length);
 }

@@ -4,9 +4,11 @@
 import type { UpstreamResponse } from "../placement/ports.ts";
 import type { UploadPin } from "../placement/upload-handle.ts";
 import { readUploadHandle, uploadHandle } from "../placement/upload-handle.ts";
+import { readErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
-import type { QueryList } from "../s3/headers.ts";
+import { fieldValue, type QueryList } from "../s3/headers.ts";
 import {
+  type CompleteResultReading,
   completeResultDocument,
   initiateDocument,
   maxCompleteBytes,
@@ -21,7 +23,15 @@ import type { OperationAnswer, OperationPorts, OperationRequest } from "./contex
 import { readShortBody } from "./gate.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
-import { documentAnswer, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import {
+  discard,
+  documentAnswer,
+  firstCandidate,
+  passOn,
+  readDocument,
+  upstreamRequest,
+} from "./send.ts";
+import { assertCompleteConditions, refuseConditions } from "./write-conditions.ts";
 
 /** CreateMultipartUpload: on the key's owner, which from then on is the upload's. */
 export async function createUpload(
@@ -30,6 +40,7 @@ export async function createUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const cluster = request.target ?? firstCandidate(request);
+  refuseConditions(request.headers, "CreateMultipartUpload");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
@@ -49,6 +60,7 @@ export async function uploadPart(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const { pin, query } = pinOf(request, ports);
+  refuseConditions(request.headers, "UploadPart");
   return await upload(request, ports, { cluster: pin.cluster, query });
 }
 
@@ -72,11 +84,7 @@ export async function listParts(
   const { bucket, key } = objectOf(request);
   const { pin, query, handle } = pinOf(request, ports);
   const response = await ask(pin, query, request, ports);
-  if (response.status === 404) {
-    // RGW calls an unknown upload NoSuchKey.
-    response.body.cancel();
-    throw new S3Error("NoSuchUpload");
-  }
+  if (response.status === 404) return await absentUpload(response, pin);
   if (response.status !== 200) return passOn(response, pin.cluster);
   const identity = { bucket, key, uploadId: handle };
   const reading = rewriteListParts(await readDocument(response), identity);
@@ -94,7 +102,8 @@ export async function completeUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const { pin, query } = pinOf(request, ports);
-  assertConditionsHonoured(request, ports, pin);
+  const facts = ports.facts(pin.cluster);
+  assertCompleteConditions(request.headers, facts);
   const { body } = request;
   if (body === null) throw new S3Error("MalformedXML");
   const bytes = await readShortBody(body, maxCompleteBytes);
@@ -111,6 +120,11 @@ export async function completeUpload(
       }),
       request.signal,
     );
+    const etag = multipartEtag(wanted.parts.map((part) => part.etag));
+    const target = { pin, query, bucket, key, etag };
+    if (response.status === 500 && facts.backend === "rgw") {
+      return await unclearComplete(response, request, ports, target);
+    }
     if (response.status !== 200) return passOn(response, pin.cluster);
     const reading = readCompleteResult(await readDocument(response));
     if (reading.kind === "error") throw unreadable(reading.fault);
@@ -118,27 +132,72 @@ export async function completeUpload(
       const { code, message } = reading.document;
       throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
     }
-    const document = completeResultDocument({
-      location: request.location,
-      bucket,
-      key,
-      etag: reading.etag ?? multipartEtag(wanted.parts.map(({ etag }) => etag)),
-      checksums: reading.checksums,
-    });
-    return kept(documentAnswer(document, pin.cluster), response);
+    // RGW answers for an upload that is gone with the object that is there, whoever wrote it.
+    const other = reading.etag !== null && etag !== null && reading.etag !== etag;
+    if (other && facts.backend === "rgw") throw new S3Error("NoSuchUpload");
+    const known = reading.etag ?? etag ?? (await presentEtag(request, ports, target));
+    return kept(completedAnswer(request, target, { ...reading, etag: known }), response);
   });
 }
 
-function assertConditionsHonoured(
+interface CompleteTarget {
+  readonly pin: UploadPin;
+  readonly query: QueryList;
+  readonly bucket: BucketName;
+  readonly key: ObjectKey;
+  /** What the parts make it; `null` where that cannot be computed. */
+  readonly etag: string | null;
+}
+
+/** RGW answers an unknown upload with 500; one that it still knows has really failed. */
+async function unclearComplete(
+  response: UpstreamResponse,
   request: OperationRequest,
   ports: OperationPorts,
-  pin: UploadPin,
-): void {
-  if (ports.facts(pin.cluster).honoursConditionalComplete) return;
-  if (!request.headers.some(([name]) => name === "if-match" || name === "if-none-match")) return;
-  throw new S3Error("NotImplemented", {
-    message: "Conditions on CompleteMultipartUpload are not implemented for this cluster profile",
-  });
+  target: CompleteTarget,
+): Promise<OperationAnswer> {
+  const { pin, query, etag } = target;
+  const list = await ports.upstream.send(
+    pin.cluster,
+    upstreamRequest(request, { operation: "ListParts", query, headers: [] }),
+    request.signal,
+  );
+  await discard(list);
+  if (list.status !== 404) return passOn(response, pin.cluster);
+  await discard(response);
+  const present = await presentEtag(request, ports, target);
+  if (etag === null || present !== etag) throw new S3Error("NoSuchUpload");
+  return kept(completedAnswer(request, target, { etag, checksums: [] }), response);
+}
+
+/** The ETag of the object as it is now. */
+async function presentEtag(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { pin }: CompleteTarget,
+): Promise<string | null> {
+  const head = await ports.upstream.send(
+    pin.cluster,
+    upstreamRequest(request, { operation: "HeadObject", query: [], headers: [] }),
+    request.signal,
+  );
+  return head.status === 200 ? fieldValue(head.headers, "etag") : null;
+}
+
+function completedAnswer(
+  request: OperationRequest,
+  { pin, bucket, key }: CompleteTarget,
+  result: Pick<Extract<CompleteResultReading, { kind: "completed" }>, "etag" | "checksums">,
+): OperationAnswer {
+  const document = completeResultDocument({ location: request.location, bucket, key, ...result });
+  return documentAnswer(document, pin.cluster);
+}
+
+/** RGW calls an unknown upload NoSuchKey; a bucket that is not there stays NoSuchBucket. */
+async function absentUpload(response: UpstreamResponse, pin: UploadPin): Promise<OperationAnswer> {
+  const body = await readDocument(response, 64 * 1024);
+  if (readErrorDocument(body)?.code !== "NoSuchBucket") throw new S3Error("NoSuchUpload");
+  return { ...passOn(response, pin.cluster), body };
 }
 
 interface PinnedRequest {
@@ -178,9 +237,7 @@ async function ask(
 
 /** Our document under the upstream's own fields, lengths and types aside. */
 function kept(answer: OperationAnswer, response: UpstreamResponse): OperationAnswer {
-  const fields = response.headers.filter(
-    ([name]) => name.startsWith("x-amz-") && name !== "x-amz-request-id" && name !== "x-amz-id-2",
-  );
+  const fields = response.headers.filter(([name]) => name.startsWith("x-amz-"));
   return { ...answer, headers: [...answer.headers, ...fields] };
 }
 

@@ -4,71 +4,31 @@
 
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
-import type { HeaderList, QueryList } from "../s3/headers.ts";
+import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
+import { askConditionally } from "./conditional-read.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { openGate } from "./gate.ts";
+import { openGate, withChecksum } from "./gate.ts";
 import { mutate } from "./mutation.ts";
-import {
-  assertAbsenceKnown,
-  discard,
-  firstCandidate,
-  isAbsenceKnown,
-  passOn,
-  upstreamRequest,
-} from "./send.ts";
+import { askForPart, partNumberOf } from "./part-read.ts";
+import { discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
+import { visibleCopy } from "./visible-copy.ts";
+import { assertDeleteConditions, putConditions, refuseConditions } from "./write-conditions.ts";
 
-/**
- * GetObject, HeadObject. A miss at the front asks the next candidate; a candidate that cannot be
- * asked is 503, never a copy behind it (I4). A hit behind the front asks those before it again, since
- * a write may have come between (placement.md rule 17).
- */
+/** GetObject, HeadObject: the visible copy, or a part of it. */
 export async function readObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const first = await askInOrder(request.candidates, request, ports);
-  if (first.response.status === 404) {
-    if (!isAbsenceKnown(request, ports)) first.response.body.cancel();
-    assertAbsenceKnown(request, ports);
-    return passOn(first.response, first.cluster);
-  }
-  if (first.index === 0) return passOn(first.response, first.cluster);
-  const again = await askInOrder(request.candidates.slice(0, first.index), request, ports);
-  const [kept, dropped] = again.response.status === 404 ? [first, again] : [again, first];
-  dropped.response.body.cancel();
-  return passOn(kept.response, kept.cluster);
-}
-
-interface Found {
-  readonly response: UpstreamResponse;
-  readonly cluster: ClusterId;
-  readonly index: number;
-}
-
-/** The first answer that is not 404, or the last one. */
-async function askInOrder(
-  candidates: readonly ClusterId[],
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<Found> {
-  let found: Found | null = null;
-  for (const [index, cluster] of candidates.entries()) {
-    if (found !== null) await discard(found.response);
-    found = { response: await ask(cluster, request, ports), cluster, index };
-    if (found.response.status !== 404) break;
-  }
-  if (found === null)
-    throw new S3Error("ServiceUnavailable", { message: "The bucket has no cluster" });
-  return found;
-}
-
-async function ask(
-  cluster: ClusterId,
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<UpstreamResponse> {
-  return await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
+  const operation = request.operation === "HeadObject" ? "HeadObject" : "GetObject";
+  const read = { operation, query: request.query, headers: request.headers } as const;
+  const number = partNumberOf(request);
+  const { response, cluster } = await visibleCopy(request, ports, (cluster) =>
+    number === null
+      ? askConditionally(cluster, request, ports, read)
+      : askForPart(cluster, request, ports, { number, read }),
+  );
+  return passOn(response, cluster);
 }
 
 /** PutObject: to the owner, through the gate. */
@@ -77,15 +37,12 @@ export async function putObject(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const cluster = request.target ?? firstCandidate(request);
-  const conditional = request.headers.some(
-    ([name]) => name === "if-match" || name === "if-none-match",
-  );
-  if (conditional && request.candidates.length > 1) {
-    throw new S3Error("NotImplemented", {
-      message: "Conditional writes are not implemented for a bucket that is on several clusters",
-    });
+  if (request.candidates.length > 1) {
+    refuseConditions(request.headers, "a bucket that is on several clusters");
   }
-  const answer = await upload(request, ports, { cluster, query: request.query });
+  const headers = putConditions(request.headers, ports.facts(cluster));
+  const answer = await upload(request, ports, { cluster, query: request.query, headers });
+  if (answer.status === 412) await assertMatchable(request, ports, { cluster, answer });
   if (answer.status < 300 && request.bucket !== null) {
     const source = request.record?.value.route.source ?? "settled";
     ports.meter.writeRouted(cluster, source, request.body?.lengthBytes ?? 0);
@@ -94,13 +51,38 @@ export async function putObject(
   return answer;
 }
 
+/**
+ * If-Match on a key that does not exist is 404 in S3 and 412 on RGW.
+ * @throws S3Error NoSuchKey
+ */
+async function assertMatchable(
+  request: OperationRequest,
+  ports: OperationPorts,
+  refused: { readonly cluster: ClusterId; readonly answer: OperationAnswer },
+): Promise<void> {
+  if (fieldValue(request.headers, "if-match") === null) return;
+  const sent = upstreamRequest(request, { operation: "HeadObject", query: [], headers: [] });
+  const head = await ports.upstream.send(refused.cluster, sent, request.signal);
+  if (head.status !== 404) return;
+  const { body } = refused.answer;
+  if (body !== null && !(body instanceof Uint8Array)) body.cancel();
+  throw new S3Error("NoSuchKey");
+}
+
+interface UploadTo {
+  readonly cluster: ClusterId;
+  readonly query: QueryList;
+  /** In place of the client's own. */
+  readonly headers?: HeaderList;
+}
+
 /** Sends the client's body to one cluster, held back until it is verified and the commit agreed. */
 export async function upload(
   request: OperationRequest,
   ports: OperationPorts,
-  to: { readonly cluster: ClusterId; readonly query: QueryList },
+  to: UploadTo,
 ): Promise<OperationAnswer> {
-  const { cluster, query } = to;
+  const { cluster, query, headers = request.headers } = to;
   const source = request.body;
   if (source === null) throw new S3Error("MissingContentLength");
   const facts = ports.facts(cluster);
@@ -114,8 +96,7 @@ export async function upload(
         cluster,
         upstreamRequest(request, {
           query,
-          headers: conditionalFields(request.headers, facts.conditionalEtagQuotes),
-          body: gate.body,
+          ...withChecksum(gate, source, { headers, facts }),
           payloadSha256: source.sha256,
         }),
         request.signal,
@@ -132,15 +113,7 @@ export async function deleteObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const conditional = request.headers.some(
-    ([name]) => name === "if-match" || name.startsWith("x-amz-if-match-"),
-  );
-  if (conditional && !request.candidates.every((id) => ports.facts(id).honoursConditionalDelete)) {
-    throw new S3Error("NotImplemented", {
-      message:
-        "Conditional DELETE is not implemented for this cluster profile: it would be ignored",
-    });
-  }
+  assertDeleteConditions(request.headers, request.candidates.map(ports.facts));
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const front = firstCandidate(request);
@@ -153,12 +126,10 @@ export async function deleteObject(
   });
 }
 
-/** RGW compares If-Match on writes as raw text with the unquoted ETag (s3-protocol.md, house decisions). */
-function conditionalFields(headers: HeaderList, quotes: "keep" | "strip"): HeaderList {
-  if (quotes === "keep") return headers;
-  return headers.map(([name, value]) =>
-    name === "if-match" || name === "if-none-match"
-      ? [name, value.replaceAll('"', "")]
-      : [name, value],
-  );
+async function ask(
+  cluster: ClusterId,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<UpstreamResponse> {
+  return await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
 }

@@ -77,7 +77,7 @@ export function passOn(response: UpstreamResponse, cluster: ClusterId): Operatio
 
 /** Reads an answer's body whole. @throws S3Error ServiceUnavailable beyond `limitBytes`. */
 export async function readDocument(
-  response: UpstreamResponse,
+  response: Pick<UpstreamResponse, "body">,
   limitBytes = documentLimitBytes,
 ): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];

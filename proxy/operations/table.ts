@@ -8,6 +8,7 @@ import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } 
 import { listBuckets } from "./list-buckets.ts";
 import { listObjects } from "./listing.ts";
 import { abortUpload, completeUpload, createUpload, listParts, uploadPart } from "./multipart.ts";
+import { getObjectAttributes } from "./object-attributes.ts";
 import { deleteObject, putObject, readObject } from "./object.ts";
 
 const table: Partial<Record<S3Operation, RunOperation>> = {
@@ -19,6 +20,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   DeleteObject: deleteObject,
   GetBucketLocation: passBucketRequest,
   GetObject: readObject,
+  GetObjectAttributes: getObjectAttributes,
   HeadBucket: passBucketRequest,
   HeadObject: readObject,
   ListBuckets: listBuckets,

@@ -23,6 +23,7 @@ const table = {
   InvalidDigest: [400, "The digest header is not valid"],
   InvalidLocationConstraint: [400, "The location constraint is not valid"],
   InvalidPart: [400, "A part was not found"],
+  InvalidPartNumber: [416, "The requested part number cannot be satisfied"],
   InvalidPartOrder: [400, "The parts are not in ascending order"],
   InvalidRange: [416, "The range cannot be satisfied"],
   InvalidRequest: [400, "The request is not valid"],

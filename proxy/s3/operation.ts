@@ -292,7 +292,7 @@ export const operationFacts = {
     { ...readObject("annotation"), class: "write", method: "DELETE" },
     annotations,
   ),
-  GetObjectAttributes: { ...readObject("attributes"), ...soon },
+  GetObjectAttributes: readObject("attributes"),
   UpdateObjectEncryption: refused(
     putObject("encryption"),
     "Changing the encryption of an object is a service of AWS",

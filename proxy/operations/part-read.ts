@@ -1,0 +1,93 @@
+// GET and HEAD with `partNumber`. RGW up to 18.2 does not read it and answers the whole object with a
+// 200, which a client would take for one part of several; so here a whole object is never an answer to
+// a part of one. Where parts begin is not told by such an upstream, only how many there were: an object
+// put in one part is served, one put in several is 501 (S3 API Reference GetObject).
+
+import type { UpstreamResponse } from "../placement/ports.ts";
+import { isMultipart, partsOf } from "../s3/entity-tags.ts";
+import { S3Error } from "../s3/errors.ts";
+import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { unconditional } from "../s3/read-conditions.ts";
+import type { ReadOptions } from "./conditional-read.ts";
+import { askConditionally, changed, sameFailure } from "./conditional-read.ts";
+import type { OperationPorts, OperationRequest } from "./context.ts";
+
+/** @throws S3Error InvalidArgument for what is no part number, InvalidRequest together with Range. */
+export function partNumberOf(request: OperationRequest): number | null {
+  const text = request.query.find(([name]) => name === "partNumber")?.[1];
+  if (text === undefined) return null;
+  if (text === null || !/^\d{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 10_000) {
+    throw new S3Error("InvalidArgument", {
+      message: "Part number must be an integer between 1 and 10000, inclusive",
+      details: { ArgumentName: "partNumber", ArgumentValue: text ?? "" },
+    });
+  }
+  if (fieldValue(request.headers, "range") !== null) {
+    throw new S3Error("InvalidRequest", {
+      message: "Cannot specify both Range header and partNumber query parameter",
+    });
+  }
+  return Number(text);
+}
+
+/** Asks one cluster for one part. */
+export async function askForPart(
+  cluster: ClusterId,
+  request: OperationRequest,
+  ports: OperationPorts,
+  part: { readonly number: number; readonly read: ReadOptions },
+): Promise<UpstreamResponse> {
+  const { read, number } = part;
+  const ask = async (given: Partial<ReadOptions>): Promise<UpstreamResponse> =>
+    await askConditionally(cluster, request, ports, { ...read, ...given });
+  if (ports.facts(cluster).answersPartNumber) {
+    const response = await ask({});
+    if (response.status !== 200 || knowsParts(response) || isEmpty(response)) return response;
+    response.body.cancel();
+  }
+  const head = await ask({ operation: "HeadObject" });
+  if (head.status >= 300) return await sameFailure(head, read, () => ask({}));
+  if (knowsParts(head)) return read.operation === "HeadObject" ? head : await ask({});
+  return await askForOnlyPart(head, number, { read, ask });
+}
+
+/** The upstream answered for a part, so it knows them. */
+function knowsParts(response: UpstreamResponse): boolean {
+  return response.status === 206 || fieldValue(response.headers, "x-amz-mp-parts-count") !== null;
+}
+
+function isEmpty(response: UpstreamResponse): boolean {
+  return fieldValue(response.headers, "content-length") === "0";
+}
+
+async function askForOnlyPart(
+  head: UpstreamResponse,
+  number: number,
+  via: {
+    readonly read: ReadOptions;
+    readonly ask: (given: Partial<ReadOptions>) => Promise<UpstreamResponse>;
+  },
+): Promise<UpstreamResponse> {
+  const { read, ask } = via;
+  const etag = fieldValue(head.headers, "etag") ?? "";
+  const count = partsOf(etag);
+  if (number > count) {
+    throw new S3Error("InvalidPartNumber", {
+      details: { PartNumberRequested: String(number), ActualPartCount: String(count) },
+    });
+  }
+  if (count > 1) {
+    throw new S3Error("NotImplemented", {
+      message: `Parts of an object cannot be told apart on this cluster: it was put in ${count}, read it by Range`,
+    });
+  }
+  const counted: HeaderList = isMultipart(etag) ? [["x-amz-mp-parts-count", "1"]] : [];
+  const query: QueryList = read.query.filter(([name]) => name !== "partNumber");
+  const pinned: HeaderList = [...unconditional(read.headers), ["if-match", etag]];
+  // Nothing is no range; S3 answers 200 there, and 206 with Content-Range for all else.
+  const headers: HeaderList = isEmpty(head) ? pinned : [...pinned, ["range", "bytes=0-"]];
+  const response = await ask({ query, headers });
+  if (response.status === 412) return await changed(response);
+  return { ...response, headers: [...response.headers, ...counted] };
+}
