@@ -6,7 +6,7 @@ import { queryValue } from "../s3/query.ts";
 import { childrenOf, childText, element, group, readXml, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
 import { assertMayWrite } from "./conditions.ts";
-import { objectFields } from "./object-operations.ts";
+import { objectFields, setTags } from "./object-operations.ts";
 import { etagOf, multipartEtag, type StoredPart, type StoredUpload } from "./object-store.ts";
 import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
 
@@ -22,6 +22,7 @@ export function createUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer
     key,
     startedMs: ports.nowMs(),
     headers: objectFields(request.headers),
+    tagging: request.headers.filter(([name]) => name === "x-amz-tagging"),
     parts: new Map(),
   });
   return documentAnswer(
@@ -35,6 +36,16 @@ export function createUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer
 
 export function uploadPart(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const upload = uploadOf(request, ports);
+  const { etag } = storePart(upload, { request, bytes: request.body, nowMs: ports.nowMs() });
+  return emptyAnswer(200, [["etag", etag]]);
+}
+
+/** Keeps the bytes as the part that the request names. @throws S3Error InvalidArgument */
+export function storePart(
+  upload: StoredUpload,
+  given: { readonly request: DemoRequest; readonly bytes: Buffer; readonly nowMs: number },
+): StoredPart {
+  const { request, bytes, nowMs } = given;
   const text = queryValue(request.query, "partNumber") ?? "";
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (number < 1 || number > mostParts) {
@@ -42,9 +53,9 @@ export function uploadPart(request: DemoRequest, ports: DemoPorts): DemoAnswer {
       message: `Part number must be an integer between 1 and ${mostParts}`,
     });
   }
-  const etag = etagOf(request.body);
-  upload.parts.set(number, { number, bytes: request.body, etag, modifiedMs: ports.nowMs() });
-  return emptyAnswer(200, [["etag", etag]]);
+  const part = { number, bytes, etag: etagOf(bytes), modifiedMs: nowMs };
+  upload.parts.set(number, part);
+  return part;
 }
 
 export function listParts(request: DemoRequest, ports: DemoPorts): DemoAnswer {
@@ -87,6 +98,7 @@ export function completeUpload(request: DemoRequest, ports: DemoPorts): DemoAnsw
     modifiedMs: ports.nowMs(),
     headers: upload.headers,
   });
+  setTags(bucket, upload.key, upload.tagging);
   bucket.uploads.delete(upload.id);
   return documentAnswer(
     s3Document("CompleteMultipartUploadResult", [
@@ -104,7 +116,8 @@ export function abortUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer 
   return emptyAnswer(204);
 }
 
-function uploadOf(request: DemoRequest, ports: DemoPorts): StoredUpload {
+/** The upload that a request names. @throws S3Error NoSuchUpload */
+export function uploadOf(request: DemoRequest, ports: DemoPorts): StoredUpload {
   const id = queryValue(request.query, "uploadId") ?? "";
   const upload = ports.store.bucket(bucketOf(request)).uploads.get(id);
   if (upload === undefined || upload.key !== keyOf(request)) throw new S3Error("NoSuchUpload");

@@ -1,10 +1,17 @@
 // GetObject, HeadObject, PutObject and DeleteObject of the demo cluster (S3 API Reference).
 
+import {
+  type DeleteResultRow,
+  deleteResultDocument,
+  readDeleteRequest,
+} from "../s3/delete-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
-import { type DemoAnswer, emptyAnswer } from "./answer.ts";
+import type { ObjectKey } from "../s3/names.ts";
+import { element, group, s3Document } from "../s3/xml.ts";
+import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
 import { assertMayWrite, mayRead, rangeOf } from "./conditions.ts";
-import { etagOf, type StoredObject } from "./object-store.ts";
+import { type DemoBucket, etagOf, type StoredObject } from "./object-store.ts";
 import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
 
 const keptFields: ReadonlySet<string> = new Set([
@@ -36,7 +43,19 @@ export function putObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
     headers: objectFields(request.headers),
   };
   bucket.put(object);
+  setTags(bucket, key, request.headers);
   return emptyAnswer(200, [["etag", object.etag]]);
+}
+
+/** The tags of a header, `a=1&b=2`, as the document that `?tagging` answers. */
+export function setTags(bucket: DemoBucket, key: ObjectKey, headers: HeaderList): void {
+  const text = fieldValue(headers, "x-amz-tagging");
+  if (text === null) return;
+  const rows = [...new URLSearchParams(text)].map(([name, value]) =>
+    group("Tag", [element("Key", name), element("Value", value)]),
+  );
+  const document = s3Document("Tagging", [group("TagSet", rows)]);
+  bucket.settings(key).set("tagging", Buffer.from(document, "utf8"));
 }
 
 /** GetObject and HeadObject: the same answer, the server leaves the body out for HEAD. */
@@ -61,6 +80,26 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
 export function deleteObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   ports.store.bucket(bucketOf(request)).delete(keyOf(request));
   return emptyAnswer(204);
+}
+
+/** DeleteObjects: each key by itself, in the order named; a digest is demanded as AWS does. */
+export function deleteObjects(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const bucket = ports.store.bucket(bucketOf(request));
+  const protectedBody = request.headers.some(
+    ([name]) => name === "content-md5" || name.startsWith("x-amz-checksum-"),
+  );
+  if (!protectedBody) {
+    throw new S3Error("InvalidRequest", { message: "A digest of the body is missing" });
+  }
+  const reading = readDeleteRequest(request.body, request.headers);
+  if (reading.kind === "error") throw reading.error;
+  const { entries, quiet } = reading.deletion;
+  const rows = entries.map(({ key, versionId }): DeleteResultRow => {
+    bucket.delete(key);
+    const outcome = { kind: "deleted", deleteMarker: null, deleteMarkerVersionId: null } as const;
+    return { key, versionId, outcome };
+  });
+  return documentAnswer(deleteResultDocument(rows, quiet));
 }
 
 /** `response-content-type=…` in the query replaces a field of the answer. */

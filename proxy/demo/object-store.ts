@@ -28,6 +28,8 @@ export interface StoredUpload {
   readonly key: ObjectKey;
   readonly startedMs: number;
   readonly headers: HeaderList;
+  /** The x-amz-tagging field, if sent. */
+  readonly tagging: HeaderList;
   readonly parts: Map<number, StoredPart>;
 }
 
@@ -37,6 +39,7 @@ export class DemoBucket {
   readonly createdMs: number;
   readonly uploads = new Map<string, StoredUpload>();
   readonly #objects = new Map<ObjectKey, StoredObject>();
+  readonly #settings = new Map<ObjectKey | null, Map<string, Buffer>>();
   #sorted: readonly ObjectKey[] | null = null;
 
   constructor(name: BucketName, createdMs: number) {
@@ -50,10 +53,19 @@ export class DemoBucket {
 
   put(object: StoredObject): void {
     if (!this.#objects.has(object.key)) this.#sorted = null;
+    this.#settings.delete(object.key);
     this.#objects.set(object.key, object);
   }
 
+  /** Documents by sub-resource, of an object or, for `null`, of the bucket. */
+  settings(key: ObjectKey | null): Map<string, Buffer> {
+    const settings = this.#settings.get(key) ?? new Map<string, Buffer>();
+    this.#settings.set(key, settings);
+    return settings;
+  }
+
   delete(key: ObjectKey): void {
+    this.#settings.delete(key);
     if (this.#objects.delete(key)) this.#sorted = null;
   }
 

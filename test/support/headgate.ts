@@ -51,6 +51,8 @@ export interface TestHeadgateOptions {
   readonly listen?: string;
   /** Files that settings name, as lying beside the configuration. */
   readonly files?: Readonly<Record<string, string>>;
+  /** Settings of `auth`, likewise: `sigv2: on`. */
+  readonly auth?: string;
   /** Clusters that are somebody else's servers. */
   readonly endpoints?: Readonly<Record<string, string>>;
   /** Cluster → whose keys sign upstream. */
@@ -187,7 +189,7 @@ function testConfig(
     "/test/headgate.yaml": `
 listen: {address: "127.0.0.1:0", base_domains: [s3.test]${options.listen === undefined ? "" : `, ${options.listen}`}}
 admin: {address: "127.0.0.1:0"}
-auth: {credentials: [${options.sources ?? "{source: file, file: credentials.yaml}"}]}
+auth: {credentials: [${options.sources ?? "{source: file, file: credentials.yaml}"}]${options.auth === undefined ? "" : `, ${options.auth}`}}
 clusters: ${clusters.join("")}
 ${options.settings ?? ""}
 `,

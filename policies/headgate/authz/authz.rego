@@ -43,6 +43,11 @@ action_covered(allowed) if input.request.operation_class in allowed
 
 action_covered(allowed) if input.request.operation in allowed
 
+action_covered(allowed) if {
+	input.request.operation == "DeleteObjects"
+	"DeleteObject" in allowed
+}
+
 # A pattern without a tenant means the principal's own.
 bucket_covered(pattern) if {
 	input.request.tenant == input.principal.tenant
@@ -68,6 +73,12 @@ key_covered(patterns) if {
 key_covered(_) if {
 	is_null(input.request.key)
 	input.request.operation_class in {"read", "admin"}
+}
+
+# The host decides on each key of a bulk delete as on a DeleteObject of its own.
+key_covered(_) if {
+	is_null(input.request.key)
+	input.request.operation == "DeleteObjects"
 }
 
 # A list is covered when its prefix lies inside what a pattern covers.

@@ -1,0 +1,222 @@
+// DeleteObjects over clusters: split by owner, answered key by key in the request's order, decided key by
+// key; a cluster that fails spoils its own keys only.
+
+import { createHash } from "node:crypto";
+import { CreateBucketCommand, DeleteObjectsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import {
+  limitedKeys,
+  readerKeys,
+  startTestHeadgate,
+  type TestHeadgate,
+} from "../support/headgate.ts";
+import { rawExchange, rawHead } from "../support/raw-http.ts";
+
+const bucket = "bulk";
+
+async function open(test: Test, keys: readonly string[], settings = ""): Promise<TestHeadgate> {
+  const headgate = await startTestHeadgate(test, { clusters: { a: 1, b: 1, c: 1 }, settings });
+  await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  for (const Key of keys) {
+    await headgate.s3.send(new PutObjectCommand({ Bucket: bucket, Key, Body: "x" }));
+  }
+  return headgate;
+}
+
+function left(headgate: TestHeadgate): readonly string[] {
+  const keys = Object.values(headgate.clusters).flatMap((one) =>
+    one.objects(bucket).map(({ key }) => key),
+  );
+  return keys.sort();
+}
+
+function asked(headgate: TestHeadgate): number {
+  const all = Object.values(headgate.clusters).flatMap((one) => one.exchanges());
+  return all.filter(({ method, target }) => method === "POST" && target.includes("delete")).length;
+}
+
+async function post(
+  headgate: TestHeadgate,
+  body: string,
+  headers: readonly (readonly [string, string])[] = [],
+): Promise<string> {
+  const head = rawHead(headgate.url, {
+    method: "POST",
+    path: `/${bucket}`,
+    query: "delete=",
+    headers,
+    contentLength: Buffer.byteLength(body),
+  });
+  return (await rawExchange(headgate.url, head, body)).text;
+}
+
+function md5(text: string): string {
+  return createHash("md5").update(text).digest("base64");
+}
+
+const names = Array.from({ length: 60 }, (_, index) => `dir/key ${index} é+%25&<x>`);
+
+t.test("keys of all clusters go in one request each, answered in order", async (t) => {
+  const headgate = await open(t, [...names, "stays"]);
+  const wanted = [...names, "absent", names[0] ?? ""];
+  const answer = await headgate.s3.send(
+    new DeleteObjectsCommand({
+      Bucket: bucket,
+      Delete: { Objects: wanted.map((Key) => ({ Key })) },
+    }),
+  );
+  t.strictSame(
+    answer.Deleted?.map(({ Key }) => Key),
+    wanted,
+    "an absent key and one named twice, too",
+  );
+  t.equal(answer.Errors, undefined);
+  t.strictSame(left(headgate), ["stays"]);
+  t.equal(asked(headgate), 3);
+});
+
+t.test("quiet answers failures only", async (t) => {
+  const headgate = await open(t, names);
+  const answer = await headgate.s3.send(
+    new DeleteObjectsCommand({
+      Bucket: bucket,
+      Delete: {
+        Quiet: true,
+        Objects: [...names, "k".repeat(1025)].map((Key) => ({ Key })),
+      },
+    }),
+  );
+  t.equal(answer.Deleted, undefined);
+  t.match(answer.Errors, [{ Key: "k".repeat(1025), Code: "KeyTooLongError" }]);
+  t.strictSame(left(headgate), []);
+});
+
+for (const [fault, code] of [
+  ["reset", "InternalError"],
+  [{ status: 503, code: "SlowDown" }, "SlowDown"],
+  [{ status: 500 }, "InternalError"],
+  [{ cutAfterBytes: 40 }, "InternalError"],
+] as const) {
+  t.test(`a cluster that fails with ${JSON.stringify(fault)} fails its own keys`, async (t) => {
+    const headgate = await open(t, names);
+    const held = headgate.clusters["b"]?.objects(bucket).map(({ key }) => key) ?? [];
+    t.ok(held.length > 0 && held.length < names.length);
+    headgate.clusters["b"]?.setFault(({ method }) => (method === "POST" ? fault : null));
+    const answer = await headgate.s3.send(
+      new DeleteObjectsCommand({
+        Bucket: bucket,
+        Delete: { Objects: names.map((Key) => ({ Key })) },
+      }),
+    );
+    const failed = answer.Errors ?? [];
+    t.strictSame(failed.map(({ Key }) => Key).sort(), [...held].sort());
+    t.ok(failed.every(({ Code, Message }) => Code === code && (Message ?? "") !== ""));
+    t.equal(answer.Deleted?.length, names.length - held.length);
+    const done = typeof fault === "object" && "cutAfterBytes" in fault;
+    t.strictSame(left(headgate), done ? [] : [...held].sort(), "no success is told of what failed");
+  });
+}
+
+t.test("one cluster that fails as a whole is the answer of the request", async (t) => {
+  const headgate = await startTestHeadgate(t, { clusters: { a: 1 } });
+  await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  const objects = { Objects: [{ Key: "x" }, { Key: "y" }] };
+  const command = new DeleteObjectsCommand({ Bucket: bucket, Delete: objects });
+  for (const [fault, status, code] of [
+    [{ status: 403, code: "AccessDenied" }, 403, "AccessDenied"],
+    [{ status: 404, code: "NoSuchBucket" }, 404, "NoSuchBucket"],
+    [{ status: 307 }, 503, "ServiceUnavailable"],
+    ["reset", 503, "ServiceUnavailable"],
+  ] as const) {
+    headgate.clusters["a"]?.setFault(({ method }) => (method === "POST" ? fault : null));
+    await t.rejects(headgate.s3.send(command), {
+      name: code,
+      $metadata: { httpStatusCode: status },
+    });
+  }
+});
+
+t.test("each key is decided on as its own DeleteObject", async (t) => {
+  const headgate = await open(t, ["mine/a", "mine/b", "theirs/a"]);
+  const limited = headgate.client({ credentials: limitedKeys });
+  const reader = headgate.client({ credentials: readerKeys });
+  const command = new DeleteObjectsCommand({
+    Bucket: bucket,
+    Delete: { Objects: [{ Key: "theirs/a" }, { Key: "mine/a" }, { Key: "theirs/none" }] },
+  });
+  const answer = await limited.send(command);
+  t.match(answer.Deleted, [{ Key: "mine/a" }]);
+  t.match(answer.Errors, [
+    { Key: "theirs/a", Code: "AccessDenied" },
+    { Key: "theirs/none", Code: "AccessDenied" },
+  ]);
+  await t.rejects(reader.send(command), { name: "AccessDenied" });
+  t.strictSame(left(headgate), ["mine/b", "theirs/a"]);
+});
+
+t.test("what is no valid request deletes nothing", async (t) => {
+  const headgate = await open(t, ["k"]);
+  const object = "<Object><Key>k</Key></Object>";
+  const one = `<Delete>${object}</Delete>`;
+  for (const [body, headers, code] of [
+    ["", [], "MalformedXML"],
+    ["<Delete></Delete>", [], "MalformedXML"],
+    ["<Remove><Object><Key>k</Key></Object></Remove>", [], "MalformedXML"],
+    [`<Delete>${object}<Object></Object></Delete>`, [], "MalformedXML"],
+    [`<Delete>${object}<Object><Key></Key></Object></Delete>`, [], "MalformedXML"],
+    [`<Delete>${object.repeat(1001)}</Delete>`, [], "MalformedXML"],
+    [
+      `<!DOCTYPE x [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>`,
+      [],
+      "MalformedXML",
+    ],
+    [`<Delete>${object}`, [], "MalformedXML"],
+    [`<Delete>${" ".repeat(2 * 1024 * 1024)}${object}</Delete>`, [], "EntityTooLarge"],
+    [one, [["content-md5", md5("other")]], "BadDigest"],
+    [one, [["content-md5", "k"]], "InvalidDigest"],
+    [one, [["x-amz-checksum-sha256", Buffer.alloc(32).toString("base64")]], "BadDigest"],
+  ] as const) {
+    const text = await post(headgate, body, headers);
+    t.match(text, `<Code>${code}</Code>`, body.slice(0, 60));
+  }
+  t.strictSame(left(headgate), ["k"]);
+  t.match(await post(headgate, one, [["content-md5", md5(one)]]), "HTTP/1.1 200");
+  t.strictSame(left(headgate), []);
+});
+
+t.test("no digest is demanded, and a full body fits", async (t) => {
+  const headgate = await open(t, ["k"]);
+  t.match(await post(headgate, "<Delete><Object><Key>k</Key></Object></Delete>"), "HTTP/1.1 200");
+  t.strictSame(left(headgate), []);
+  const long = `<Object><Key>${"&amp;".repeat(10)}${"k".repeat(1000)}</Key><VersionId>v</VersionId></Object>`;
+  const answer = await post(headgate, `<Delete>${long.repeat(1000)}</Delete>`);
+  t.match(answer, "HTTP/1.1 200");
+});
+
+t.test("a key that XML cannot hold is deleted by its path", async (t) => {
+  const odd = ["a\u0001b", "c\u000bd"];
+  const headgate = await open(t, [...odd, "plain"]);
+  const rows = ["a&#x1;b", "c&#xB;d", "plain"].map((key) => `<Object><Key>${key}</Key></Object>`);
+  const text = await post(headgate, `<Delete>${rows.join("")}</Delete>`);
+  t.equal(text.match(/<Deleted>/g)?.length, 3, text);
+  t.strictSame(left(headgate), []);
+});
+
+t.test("a condition that would be ignored is refused for its key", async (t) => {
+  const headgate = await open(t, ["k", "l"]);
+  const rows = ["<Object><Key>k</Key><ETag>x</ETag></Object>", "<Object><Key>l</Key></Object>"];
+  const text = await post(headgate, `<Delete>${rows.join("")}</Delete>`);
+  t.match(text, /<Error><Key>k<\/Key><Code>NotImplemented<\/Code>/);
+  t.match(text, /<Deleted><Key>l<\/Key><\/Deleted>/);
+  t.strictSame(left(headgate), ["k"]);
+});
+
+t.test("an unsigned caller deletes nothing", async (t) => {
+  const headgate = await open(t, ["k"]);
+  const answer = await fetch(`${headgate.url}/${bucket}?delete`, {
+    method: "POST",
+    body: "<Delete><Object><Key>k</Key></Object></Delete>",
+  });
+  t.equal(answer.status, 403);
+  t.strictSame(left(headgate), ["k"]);
+});
