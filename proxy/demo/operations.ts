@@ -1,7 +1,7 @@
 // Which function answers which operation of the demo cluster.
 
 import { S3Error } from "../s3/errors.ts";
-import type { S3Operation } from "../s3/operation.ts";
+import { type OperationFacts, operationFacts, type S3Operation } from "../s3/operation.ts";
 import type { DemoAnswer } from "./answer.ts";
 import {
   bucketLocation,
@@ -10,6 +10,7 @@ import {
   headBucket,
   listBuckets,
 } from "./bucket-operations.ts";
+import { copyObject, uploadPartCopy } from "./copy-operations.ts";
 import { listObjects } from "./listing-operation.ts";
 import {
   abortUpload,
@@ -18,8 +19,9 @@ import {
   listParts,
   uploadPart,
 } from "./multipart-operations.ts";
-import { deleteObject, putObject, readObject } from "./object-operations.ts";
+import { deleteObject, deleteObjects, putObject, readObject } from "./object-operations.ts";
 import type { DemoPorts, DemoRequest } from "./request.ts";
+import { settingOperation } from "./setting-operations.ts";
 
 type DemoOperation = (request: DemoRequest, ports: DemoPorts) => DemoAnswer;
 
@@ -40,13 +42,22 @@ const operations: Partial<Record<S3Operation, DemoOperation>> = {
   ListParts: listParts,
   CompleteMultipartUpload: completeUpload,
   AbortMultipartUpload: abortUpload,
+  DeleteObjects: deleteObjects,
+  CopyObject: copyObject,
+  UploadPartCopy: uploadPartCopy,
 };
 
 /** Does the work of one verified request. @throws S3Error */
 export function answerRequest(request: DemoRequest, ports: DemoPorts): DemoAnswer {
-  const operation = operations[request.operation];
+  const operation = operations[request.operation] ?? settingOf(request.operation);
   if (operation === undefined) {
     throw new S3Error("NotImplemented", { message: `${request.operation} is not implemented` });
   }
   return operation(request, ports);
+}
+
+function settingOf(operation: S3Operation): DemoOperation | undefined {
+  const { scope, subresource, method }: OperationFacts = operationFacts[operation];
+  const sets = method === "GET" || method === "PUT" || method === "DELETE";
+  return subresource !== null && scope !== "service" && sets ? settingOperation : undefined;
 }

@@ -1,23 +1,34 @@
-// Which function runs which S3 operation. What is not here never gets this far: operation.ts refuses
-// it by name.
+// Which function runs which S3 operation. Those that a sub-resource names follow from the table of
+// facts; what has no function never gets this far: classify.ts refuses it by name.
 
 import { S3Error } from "../s3/errors.ts";
-import type { S3Operation } from "../s3/operation.ts";
+import type { OperationFacts, S3Operation } from "../s3/operation.ts";
+import { operationFacts } from "../s3/operation.ts";
 import { createBucket, deleteBucket, passBucketRequest } from "./bucket.ts";
+import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
+import { deleteObjects } from "./delete-objects.ts";
 import { listBuckets } from "./list-buckets.ts";
 import { listObjects } from "./listing.ts";
 import { abortUpload, completeUpload, createUpload, listParts, uploadPart } from "./multipart.ts";
-import { getObjectAttributes } from "./object-attributes.ts";
 import { deleteObject, putObject, readObject } from "./object.ts";
+import { getObjectAttributes } from "./object-attributes.ts";
+import {
+  appendObject,
+  readObjectSetting,
+  selectContent,
+  writeObjectSetting,
+} from "./object-setting.ts";
 
 const table: Partial<Record<S3Operation, RunOperation>> = {
   AbortMultipartUpload: abortUpload,
+  AppendObject: appendObject,
   CompleteMultipartUpload: completeUpload,
   CreateBucket: createBucket,
   CreateMultipartUpload: createUpload,
   DeleteBucket: deleteBucket,
   DeleteObject: deleteObject,
+  DeleteObjects: deleteObjects,
   GetBucketLocation: passBucketRequest,
   GetObject: readObject,
   GetObjectAttributes: getObjectAttributes,
@@ -28,19 +39,37 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   ListObjectsV2: listObjects,
   ListParts: listParts,
   PutObject: putObject,
+  SelectObjectContent: selectContent,
   UploadPart: uploadPart,
 };
 
 /** Whether an operation is served: the same set that operation.ts calls supported. */
 export function isServed(operation: S3Operation): boolean {
-  return table[operation] !== undefined;
+  return functionOf(operation) !== undefined;
+}
+
+function functionOf(operation: S3Operation): RunOperation | undefined {
+  return table[operation] ?? settingFunction(operation);
+}
+
+/** What a sub-resource without a function of its own is read or written by. */
+function settingFunction(operation: S3Operation): RunOperation | undefined {
+  const { supported, scope, subresource, routing, method }: OperationFacts =
+    operationFacts[operation];
+  if (!supported || subresource === null) return undefined;
+  if (scope === "object" && routing === "owner") {
+    return method === "GET" ? readObjectSetting : writeObjectSetting;
+  }
+  if (scope !== "bucket") return undefined;
+  if (routing === "first") return readBucketSetting;
+  return routing === "every" ? writeBucketSetting : undefined;
 }
 
 export async function runOperation(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const run = table[request.operation];
+  const run = functionOf(request.operation);
   if (run === undefined) throw new S3Error("NotImplemented");
   return await run(request, ports);
 }

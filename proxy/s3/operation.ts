@@ -63,16 +63,16 @@ const upload = { ...object, routing: "upload" } as const;
 const placing = { ...object, class: "write", places: true } as const;
 
 function readBucket(subresource: string): OperationFacts {
-  return { ...bucket, ...soon, class: "read", method: "GET", routing: "first", subresource };
+  return { ...bucket, class: "read", method: "GET", routing: "first", subresource };
 }
 
 function putBucket(subresource: string): OperationFacts {
   const facts = { ...bucket, class: "admin", method: "PUT", routing: "every" } as const;
-  return { ...facts, ...soon, subresource, document: true };
+  return { ...facts, subresource, document: true };
 }
 
 function deleteBucketSetting(subresource: string): OperationFacts {
-  return { ...bucket, ...soon, class: "admin", method: "DELETE", routing: "every", subresource };
+  return { ...bucket, class: "admin", method: "DELETE", routing: "every", subresource };
 }
 
 function listBucket(subresource: string | null): OperationFacts {
@@ -89,7 +89,7 @@ function readObject(subresource: string | null): OperationFacts {
 }
 
 function putObject(subresource: string): OperationFacts {
-  return { ...object, ...soon, class: "write", method: "PUT", subresource, document: true };
+  return { ...object, class: "write", method: "PUT", subresource, document: true };
 }
 
 function refused(facts: Omit<OperationFacts, "routing">, refusal: string): OperationFacts {
@@ -137,7 +137,7 @@ export const operationFacts = {
   },
   HeadBucket: { ...bucket, class: "read", method: "HEAD", routing: "first" },
   DeleteBucket: { ...bucket, class: "admin", method: "DELETE", routing: "everywhere" },
-  GetBucketLocation: { ...readBucket("location"), supported: true, refusal: null },
+  GetBucketLocation: readBucket("location"),
   ListObjects: listBucket(null),
   ListObjectsV2: { ...listBucket(null), parameter: "list-type" },
   ListObjectVersions: { ...listBucket("versions"), ...soon },
@@ -149,7 +149,6 @@ export const operationFacts = {
     subresource: "delete",
     routing: "split",
     document: true,
-    ...soon,
   },
   /** An HTML form with a policy. */
   PostObject: {
@@ -227,7 +226,7 @@ export const operationFacts = {
   /** Ceph RGW's own. */
   DeleteBucketNotification: deleteBucketSetting("notification"),
   GetObjectLockConfiguration: readBucket("object-lock"),
-  PutObjectLockConfiguration: { ...putBucket("object-lock"), routing: "single" },
+  PutObjectLockConfiguration: { ...putBucket("object-lock"), ...soon, routing: "single" },
   GetBucketOwnershipControls: readBucket("ownershipControls"),
   PutBucketOwnershipControls: putBucket("ownershipControls"),
   DeleteBucketOwnershipControls: deleteBucketSetting("ownershipControls"),
@@ -247,7 +246,7 @@ export const operationFacts = {
   PutBucketTagging: putBucket("tagging"),
   DeleteBucketTagging: deleteBucketSetting("tagging"),
   GetBucketVersioning: readBucket("versioning"),
-  PutBucketVersioning: { ...putBucket("versioning"), routing: "single" },
+  PutBucketVersioning: { ...putBucket("versioning"), ...soon, routing: "single" },
   GetBucketWebsite: readBucket("website"),
   PutBucketWebsite: putBucket("website"),
   DeleteBucketWebsite: deleteBucketSetting("website"),
@@ -257,7 +256,7 @@ export const operationFacts = {
   PutObject: { ...placing, method: "PUT" },
   CopyObject: { ...placing, method: "PUT", ...soon },
   /** Ceph RGW's `?append&position=N`. */
-  AppendObject: { ...placing, method: "PUT", subresource: "append", ...soon },
+  AppendObject: { ...placing, method: "PUT", subresource: "append" },
   RenameObject: refused(
     { ...placing, method: "PUT", subresource: "renameObject" },
     "Renaming is for directory buckets, a service of AWS",
@@ -280,7 +279,7 @@ export const operationFacts = {
   },
   AbortMultipartUpload: { ...upload, class: "write", method: "DELETE", parameter: "uploadId" },
   ListParts: { ...upload, class: "list", method: "GET", parameter: "uploadId" },
-  GetObjectAcl: { ...readObject("acl"), ...soon },
+  GetObjectAcl: readObject("acl"),
   PutObjectAcl: putObject("acl"),
   ListObjectAnnotations: refused(readObject("annotation"), annotations),
   GetObjectAnnotation: refused(
@@ -297,16 +296,16 @@ export const operationFacts = {
     putObject("encryption"),
     "Changing the encryption of an object is a service of AWS",
   ),
-  GetObjectLegalHold: { ...readObject("legal-hold"), ...soon },
+  GetObjectLegalHold: readObject("legal-hold"),
   PutObjectLegalHold: putObject("legal-hold"),
   RestoreObject: { ...putObject("restore"), method: "POST" },
-  GetObjectRetention: { ...readObject("retention"), ...soon },
+  GetObjectRetention: readObject("retention"),
   PutObjectRetention: putObject("retention"),
-  SelectObjectContent: { ...readObject("select"), ...soon, method: "POST", document: true },
-  GetObjectTagging: { ...readObject("tagging"), ...soon },
+  SelectObjectContent: { ...readObject("select"), method: "POST", document: true },
+  GetObjectTagging: readObject("tagging"),
   PutObjectTagging: putObject("tagging"),
-  DeleteObjectTagging: { ...readObject("tagging"), ...soon, class: "write", method: "DELETE" },
-  GetObjectTorrent: { ...readObject("torrent"), ...soon },
+  DeleteObjectTagging: { ...readObject("tagging"), class: "write", method: "DELETE" },
+  GetObjectTorrent: readObject("torrent"),
   /** A CORS preflight: never signed, answered by the bucket's own CORS rules. */
   OptionsObject: { ...bucket, class: "read", method: "OPTIONS", routing: "first", ...soon },
 } as const satisfies Record<string, OperationFacts>;

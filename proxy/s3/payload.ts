@@ -7,7 +7,7 @@ import type { V2Authorization } from "./authorization-v2.ts";
 import { type ExpectedChecksum, readChecksums, type UnknownChecksums } from "./checksum.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
 import { fieldValue, type HeaderList } from "./headers.ts";
-import type { S3Operation } from "./operation.ts";
+import { operationFacts, type S3Operation } from "./operation.ts";
 import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
 import { emptyPayloadHash, unsignedPayload } from "./sigv4.ts";
@@ -51,13 +51,13 @@ const streamingModes: ReadonlyMap<string, PayloadMode> = new Map<string, Payload
   ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "streaming-unsigned-trailer"],
 ]);
 
+type AnyAuthorization = Authorization | V2Authorization;
+
 export interface PayloadOptions {
   /** Which operation the body is for; without it a PUT is taken for an upload. */
   readonly operation?: S3Operation;
   /** Whether header authorization must come with x-amz-content-sha256, as on AWS. Default true. */
   readonly requireContentSha256?: boolean;
-}
-
   /** Default `reject`. */
   readonly unknownChecksums?: UnknownChecksums;
   /**
@@ -65,11 +65,13 @@ export interface PayloadOptions {
    * in the checksum of nothing, so by default they mean nothing (s3-protocol.md 2.2).
    */
   readonly presignedQueryChecksums?: "ignore" | "verify";
+}
+
 /**
  * What the request says of its payload hash: x-amz-content-sha256, or for a presigned one without it
  * the parameter of that name, which the JavaScript SDK writes.
  */
-export function contentSha256(head: RequestHead, kind: Authorization["kind"]): string | null {
+export function contentSha256(head: RequestHead, kind: AnyAuthorization["kind"]): string | null {
   const sent = fieldValue(head.headers, "x-amz-content-sha256");
   if (sent !== null || kind !== "presigned") return sent;
   return queryValue(head.query, "X-Amz-Content-Sha256");
@@ -77,14 +79,14 @@ export function contentSha256(head: RequestHead, kind: Authorization["kind"]): s
 
 interface PayloadRequest {
   readonly head: RequestHead;
-  readonly authorization: Authorization;
+  readonly authorization: AnyAuthorization;
   readonly options: PayloadOptions;
 }
 
 /** Reads the payload mode, lengths and checksum of a request. */
 export function readPayload(
   head: RequestHead,
-  authorization: Authorization,
+  authorization: AnyAuthorization,
   options: PayloadOptions = {},
 ): PayloadResult {
   const value = contentSha256(head, authorization.kind);
@@ -110,7 +112,14 @@ function plainPayload(
       "The body length does not fit x-amz-content-sha256",
     );
   }
-  const checksums = isUpload(options.operation) ? readChecksums(head.headers, false) : noChecksums;
+  const checksums =
+    isUpload(options.operation) || isDocument(options.operation)
+      ? readChecksums(
+          checksumHeaders({ head, authorization, options }),
+          false,
+          options.unknownChecksums,
+        )
+      : noChecksums;
   if (checksums.kind === "error") return checksums;
   return {
     kind: "payload",
@@ -125,8 +134,26 @@ function plainPayload(
 
 const noChecksums = { kind: "checksums", header: null, trailer: null } as const;
 
+/** The head's fields and, where a presigned query is taken at its word, its checksums as fields. */
+function checksumHeaders({ head, authorization, options }: PayloadRequest): HeaderList {
+  const isPresigned = authorization.kind === "presigned" || authorization.kind === "presigned-v2";
+  if (!isPresigned || options.presignedQueryChecksums !== "verify") return head.headers;
+  const hoisted = head.query.flatMap(([name, value]) => {
+    const lower = name.toLowerCase();
+    return /^x-amz-(?:checksum-|sdk-checksum-algorithm$)/.test(lower)
+      ? [[lower, value ?? ""] as const]
+      : [];
+  });
+  return [...head.headers, ...hoisted];
+}
+
 function isUpload(operation: S3Operation | undefined): boolean {
   return operation === "PutObject" || operation === "UploadPart";
+}
+
+/** Bodies that are read here. Complete is none: its checksum is that of the object, not of its body. */
+function isDocument(operation: S3Operation | undefined): boolean {
+  return operation !== undefined && operationFacts[operation].document;
 }
 
 function streamingPayload(value: string, request: PayloadRequest): PayloadResult {
@@ -145,7 +172,11 @@ function streamingPayload(value: string, request: PayloadRequest): PayloadResult
   if (!announces && mode === "streaming-signed-trailer") {
     return refusal("InvalidRequest", 'Header "x-amz-trailer" is missing');
   }
-  const checksums = readChecksums(headers, withTrailer);
+  const checksums = readChecksums(
+    checksumHeaders(request),
+    withTrailer,
+    request.options.unknownChecksums,
+  );
   if (checksums.kind === "error") return checksums;
   const { header: checksum, trailer } = checksums;
   return { kind: "payload", mode, lengthBytes, wireLengthBytes, sha256: null, checksum, trailer };

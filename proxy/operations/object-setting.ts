@@ -1,0 +1,114 @@
+// What is kept beside an object's content (ACL, tags, retention, legal hold), and the operations that
+// work on one object where it is (restore, select, torrent, append): done by the cluster of the visible
+// copy. Where there are several candidates it is looked for by HEAD, because a 404 may also be that of
+// the setting.
+
+import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { queryValue } from "../s3/query.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { mutate } from "./mutation.ts";
+import { upload } from "./object.ts";
+import { readRequestDocument } from "./request-document.ts";
+import {
+  assertAbsenceKnown,
+  discard,
+  firstCandidate,
+  isAbsenceKnown,
+  passOn,
+  upstreamRequest,
+} from "./send.ts";
+import { visibleCopy } from "./visible-copy.ts";
+
+/** GetObjectAcl, GetObjectTagging, GetObjectRetention, GetObjectLegalHold, GetObjectTorrent. */
+export async function readObjectSetting(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const cluster = await clusterOfCopy(request, ports);
+  const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
+  if (response.status === 404 && !isAbsenceKnown(request, ports)) response.body.cancel();
+  if (response.status === 404) assertAbsenceKnown(request, ports);
+  return passOn(response, cluster);
+}
+
+/** SelectObjectContent: asked with a document, answered by a stream of any length. */
+export async function selectContent(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const bytes = await readRequestDocument(request);
+  const cluster = await clusterOfCopy(request, ports);
+  const response = await ports.upstream.send(
+    cluster,
+    upstreamRequest(request, {
+      body: { kind: "bytes", bytes },
+      payloadSha256: request.body?.sha256 ?? null,
+    }),
+    request.signal,
+  );
+  return passOn(response, cluster);
+}
+
+/** PutObjectAcl, PutObjectTagging, DeleteObjectTagging, PutObjectRetention, …, RestoreObject. */
+export async function writeObjectSetting(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const bytes = await readRequestDocument(request);
+  const cluster = await clusterOfCopy(request, ports);
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
+    const response = await ports.upstream.send(
+      cluster,
+      upstreamRequest(request, {
+        body: request.body === null ? null : { kind: "bytes", bytes },
+        payloadSha256: request.body?.sha256 ?? null,
+      }),
+      request.signal,
+    );
+    return passOn(response, cluster);
+  });
+}
+
+/** Ceph RGW's append, to the end of an object that may have one place only. */
+export async function appendObject(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const cluster = firstCandidate(request);
+  if (request.candidates.length > 1 || request.target !== cluster) {
+    throw new S3Error("NotImplemented", {
+      message: "Appending is not implemented while the object may be on several clusters",
+    });
+  }
+  if (ports.facts(cluster).backend !== "rgw") {
+    throw new S3Error("NotImplemented", { message: "Appending needs a Ceph RGW" });
+  }
+  // RGW reads any text as a number, as 0 where it is none.
+  if (!/^\d{1,15}$/.test(queryValue(request.query, "position") ?? "")) {
+    throw new S3Error("InvalidArgument", { message: 'Parameter "position" must be a number' });
+  }
+  const answer = await upload(request, ports, { cluster, query: request.query });
+  if (answer.status < 300 && request.bucket !== null) {
+    ports.resettler.noteNonEmpty(request.tenant, request.bucket);
+  }
+  return answer;
+}
+
+/** The cluster that has the copy a reader sees. @throws S3Error NoSuchKey when none has one. */
+async function clusterOfCopy(request: OperationRequest, ports: OperationPorts): Promise<ClusterId> {
+  if (request.candidates.length < 2) return firstCandidate(request);
+  const query = request.query.filter(([name]) => name === "versionId");
+  const { response, cluster } = await visibleCopy(request, ports, (candidate) =>
+    ports.upstream.send(
+      candidate,
+      upstreamRequest(request, { operation: "HeadObject", query, headers: [] }),
+      request.signal,
+    ),
+  );
+  await discard(response);
+  // A delete marker, or no right to look: the cluster itself says so to the request.
+  if (response.status !== 404) return cluster;
+  throw new S3Error("NoSuchKey");
+}
