@@ -21,6 +21,9 @@ export interface Config {
   readonly auth: {
     readonly clockSkewMs: number;
     readonly presignMaxAgeMs: number;
+    readonly sigv2: boolean;
+    readonly requireContentSha256: boolean;
+    readonly presignedQueryChecksums: "ignore" | "verify";
     /** In order. */
     readonly sources: readonly CredentialSourceConfig[];
   };
@@ -60,13 +63,13 @@ interface ListenConfig {
   readonly bodyIdleTimeoutMs: number;
   readonly maxConnections: number;
   readonly maxInFlight: number;
-  /** Null: plain HTTP. */
-  readonly tls: ServerTlsConfig | null;
-}
   readonly uploads: {
     readonly minChunkBytes: number;
     readonly unknownChecksums: "pass" | "reject";
   };
+  /** Null: plain HTTP. */
+  readonly tls: ServerTlsConfig | null;
+}
 
 interface AdminConfig {
   readonly address: ListenAddress;
@@ -106,6 +109,9 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
     auth: {
       clockSkewMs: data.auth.clock_skew,
       presignMaxAgeMs: data.auth.presign_max_age,
+      sigv2: data.auth.sigv2 === "on",
+      requireContentSha256: data.auth.require_content_sha256 === "on",
+      presignedQueryChecksums: data.auth.presigned_query_checksums,
       sources: credentialSources(data, checks, options),
     },
     clusters: clustersConfig(data, checks, options),
@@ -175,16 +181,16 @@ function listenConfig(
     bodyIdleTimeoutMs: listen.body_idle_timeout,
     maxConnections: listen.max_connections,
     maxInFlight: listen.max_in_flight,
+    uploads: {
+      minChunkBytes: listen.min_chunk_size,
+      unknownChecksums: listen.unknown_checksums,
+    },
     tls: serverTls(listen.tls, ["listen", "tls"], { checks, nowMs }),
   };
 }
 
 function adminConfig(data: Settings, checks: Checks): AdminConfig | null {
   const { listen, admin } = data;
-    uploads: {
-      minChunkBytes: listen.min_chunk_size,
-      unknownChecksums: listen.unknown_checksums,
-    },
   const { address } = admin;
   if (address === null) return null;
   if (

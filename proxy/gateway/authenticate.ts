@@ -5,8 +5,14 @@ import type { AuthFailure, UpstreamIdentity } from "../placement/ports.ts";
 import { anonymousIdentity } from "../placement/ports.ts";
 import type { Credential, CredentialSource } from "../policy/credential.ts";
 import type { Principal } from "../policy/ports.ts";
+import { parseAddress } from "../s3/address.ts";
 import type { Authorization } from "../s3/authorization.ts";
-import { type AuthorizationCache, readAuthorization } from "../s3/authorization.ts";
+import {
+  type AuthorizationCache,
+  readAuthorization,
+  readV2Authorization,
+} from "../s3/authorization.ts";
+import type { V2Authorization } from "../s3/authorization-v2.ts";
 import type { ChunkSigning } from "../s3/chunk-signatures.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
@@ -14,7 +20,8 @@ import { noTenant } from "../s3/names.ts";
 import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningKeys } from "../s3/sigv4.ts";
-import { type TimeLimits, type VerifyRequest, verifySignature } from "../s3/verify.ts";
+import { type TimeLimits, verifySignature } from "../s3/verify.ts";
+import { verifySignatureV2 } from "../s3/verify-v2.ts";
 import type { ExplanationBudget } from "./explanation-budget.ts";
 
 export interface AuthenticationSettings {
@@ -25,13 +32,21 @@ export interface AuthenticationSettings {
   readonly explanations: ExplanationBudget;
   /** Regions accepted in the credential scope, ours first; empty accepts any. */
   readonly regions: readonly string[];
+  /** Names under which buckets are sub-domains; version 2 signs the bucket that stands in Host. */
+  readonly baseDomains: readonly string[];
+  /** Whether Signature Version 2 is taken. */
+  readonly sigv2: boolean;
+  /** Whether header authorization must come with x-amz-content-sha256, as on AWS. */
+  readonly requireContentSha256: boolean;
 }
+
+type SignedAuthorization = Exclude<Authorization, { kind: "anonymous" }> | V2Authorization;
 
 export type Authentication =
   | {
       readonly kind: "caller";
       readonly principal: Principal;
-      readonly authorization: Authorization;
+      readonly authorization: Authorization | V2Authorization;
       /** What the signature was verified with; null for an anonymous caller. */
       readonly credential: Credential | null;
       /** The query in the reading that verified. */
@@ -58,7 +73,8 @@ export function authenticate(
   nowMs: number,
   settings: AuthenticationSettings,
 ): Authentication | Promise<Authentication> {
-  const authorization = readAuthorization(head, settings.cache);
+  const v2 = settings.sigv2 ? readV2Authorization(head) : null;
+  const authorization = v2 ?? readAuthorization(head, settings.cache);
   if (authorization.kind === "error") {
     return { kind: "failed", error: authorization.error, reason: "malformed" };
   }
@@ -66,7 +82,8 @@ export function authenticate(
     const query = head.query;
     return { kind: "caller", principal: nobody, authorization, credential: null, query };
   }
-  if (authorization.kind === "header" && contentSha256(head, "header") === null) {
+  const needsHash = settings.requireContentSha256 && authorization.kind === "header";
+  if (needsHash && contentSha256(head, "header") === null) {
     // Said before the signature is tried: it is the commonest omission of hand-made requests.
     const error = new S3Error("MissingSecurityHeader", {
       message: 'Header "x-amz-content-sha256" is missing',
@@ -79,20 +96,19 @@ export function authenticate(
   return found.then((credential) => verifyAgainst(credential, request, settings));
 }
 
+interface SignedRequest {
+  readonly head: RequestHead;
+  readonly authorization: SignedAuthorization;
+  readonly nowMs: number;
+}
+
 function verifyAgainst(
   credential: Credential | null,
-  request: Pick<VerifyRequest, "head" | "authorization" | "nowMs">,
+  request: SignedRequest,
   settings: AuthenticationSettings,
 ): Authentication {
   const { authorization } = request;
-  const verified = verifySignature({
-    ...request,
-    credentials: credential === null ? null : { ...credential, sessionToken: null },
-    keys: settings.keys,
-    regions: settings.regions,
-    limits: settings.limits,
-    mayExplain: () => settings.explanations.take(request.nowMs),
-  });
+  const verified = verify(credential, request, settings);
   if (verified.kind === "error") {
     return { kind: "failed", error: verified.error, reason: reasonOf(verified.error) };
   }
@@ -110,6 +126,36 @@ function verifyAgainst(
   };
 }
 
+/** The signature against a credential, by its version. */
+function verify(
+  credential: Credential | null,
+  { head, authorization, nowMs }: SignedRequest,
+  settings: AuthenticationSettings,
+):
+  | { readonly kind: "verified"; readonly query: QueryList }
+  | { readonly kind: "error"; readonly error: S3Error } {
+  const { keys, regions, limits, explanations, baseDomains } = settings;
+  const credentials = credential === null ? null : { ...credential, sessionToken: null };
+  const given = { head, credentials, nowMs, limits };
+  switch (authorization.kind) {
+    case "header":
+    case "presigned": {
+      const mayExplain = (): boolean => explanations.take(nowMs);
+      return verifySignature({ ...given, authorization, keys, regions, mayExplain });
+    }
+    case "header-v2":
+    case "presigned-v2": {
+      const address = parseAddress(head, baseDomains);
+      const isInHost = address.kind === "address" && address.style === "virtual-hosted";
+      return verifySignatureV2({
+        ...given,
+        authorization,
+        hostBucket: isInHost ? address.bucket : null,
+      });
+    }
+  }
+}
+
 /** On whose behalf the clusters are asked. */
 export function identityOf(caller: Extract<Authentication, { kind: "caller" }>): UpstreamIdentity {
   const { credential } = caller;
@@ -123,7 +169,8 @@ export function chunkSigning(
   settings: AuthenticationSettings,
 ): ChunkSigning | null {
   const { authorization, credential } = caller;
-  if (authorization.kind === "anonymous" || credential === null) return null;
+  const isV4 = authorization.kind === "header" || authorization.kind === "presigned";
+  if (!isV4 || credential === null) return null;
   const { date, region, amzDate, signature } = authorization;
   return {
     key: settings.keys.key({ ...credential, sessionToken: null }, date, region, "s3"),

@@ -14,6 +14,16 @@ export interface Grant {
   readonly allow: readonly string[];
 }
 
+/** How a caller proved who it is; `-v2` is Signature Version 2, `form` a POST policy. */
+export type PrincipalScheme =
+  | "header"
+  | "presigned"
+  | "form"
+  | "header-v2"
+  | "presigned-v2"
+  | "form-v2"
+  | "anonymous";
+
 /** Who asks. `anonymous` callers have no access key, no groups and no grants. */
 export interface Principal {
   readonly accessKey: string | null;
@@ -22,7 +32,7 @@ export interface Principal {
   readonly tenant: TenantName;
   readonly groups: readonly string[];
   readonly grants: readonly Grant[];
-  readonly scheme: "header" | "presigned" | "anonymous";
+  readonly scheme: PrincipalScheme;
 }
 
 /** The facts of one request that policy may look at. Never a secret or a signature. */

@@ -293,7 +293,7 @@ function signatureFields(
   };
 }
 
-interface CredentialScope {
+export interface CredentialScope {
   readonly accessKeyId: AccessKeyId;
   readonly date: string;
   readonly region: string;
@@ -301,7 +301,7 @@ interface CredentialScope {
 }
 
 /** Reads from the right, because a key id may hold a slash. */
-function credentialScope(text: string): CredentialScope | null {
+export function credentialScope(text: string): CredentialScope | null {
   const match = /^(.+)\/(\d{8})\/([A-Za-z0-9._-]{0,64})\/([A-Za-z0-9._-]+)\/aws4_request$/.exec(
     text,
   );
