@@ -36,6 +36,8 @@ export async function sendAnswer(
   if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
   else if (
     body === null &&
+    // What GET would send is not known here.
+    request.method !== "HEAD" &&
     hasBodyStatus(answer.status) &&
     fieldValue(headers, "content-length") === null
   ) {

@@ -49,17 +49,34 @@ const endsHere: ReadonlySet<string> = new Set([
 /** Says which checksum stands behind an aws-chunked body: wrong once the body is decoded. */
 const aboutFraming = "x-amz-sdk-checksum-algorithm";
 
-/** Fields of an upstream's answer that are about the upstream. */
+/**
+ * Fields of an upstream's answer that are about the upstream: its name, its zone (RGW writes that into
+ * request ids and into where an object was replicated from), its hops, its own kind of TLS.
+ */
 const aboutUpstream: ReadonlySet<string> = new Set([
   "alt-svc",
   "date",
   "location",
+  "nel",
+  "report-to",
   "server",
+  "server-timing",
   "set-cookie",
   "strict-transport-security",
   "via",
+  "x-amz-cf-id",
+  "x-amz-cf-pop",
   "x-amz-id-2",
   "x-amz-request-id",
+  "x-cache",
+  "x-minio-deployment-id",
+  "x-openstack-request-id",
+  "x-powered-by",
+  "x-request-id",
+  "x-rgw-replicated-at",
+  "x-rgw-replicated-from",
+  "x-served-by",
+  "x-trans-id",
 ]);
 
 const upstreamParameters: ReadonlySet<string> = new Set([
@@ -129,14 +146,19 @@ export function upstreamQuery(query: QueryList, operation: S3Operation): QueryLi
   });
 }
 
-/** The fields of an upstream's answer that a client gets, in order. Lengths and ETag quotes as sent. */
+/**
+ * The fields of an upstream's answer that a client gets, in order. Lengths and ETag quotes as sent;
+ * Content-Encoding loses the `aws-chunked` that RGW keeps with objects of SDKs that wrote to it directly.
+ */
 export function responseHeadersToClient(headers: HeaderList): HeaderList {
   const nominated = fieldTokens(headers, "connection");
-  return headers.filter(
-    ([name]) =>
-      !hopByHop.has(name) &&
-      !aboutUpstream.has(name) &&
-      !nominated.includes(name) &&
-      !name.startsWith("rgwx-"),
-  );
+  const fields: HeaderField[] = [];
+  for (const field of headers) {
+    const [name, value] = field;
+    if (hopByHop.has(name) || aboutUpstream.has(name) || nominated.includes(name)) continue;
+    if (name.startsWith("rgwx-")) continue;
+    const text = name === "content-encoding" ? withoutAwsChunked(value) : value;
+    if (text !== null) fields.push(text === value ? field : [name, text]);
+  }
+  return fields;
 }

@@ -190,7 +190,25 @@ t.test(
       ["x-amz-request-id", "tx1"],
       ["x-amz-id-2", "i"],
       ["rgwx-mtime", "1"],
+      ["via", "1.1 rgw-a.internal"],
+      ["x-rgw-replicated-from", "zone-a:bucket:id"],
+      ["x-trans-id", "tx1-a"],
+      ["x-minio-deployment-id", "d"],
     ];
     t.strictSame(responseHeadersToClient([...dropped, ...kept]), kept);
   },
 );
+
+t.test("aws-chunked that an upstream kept with an object is not shown", async (t) => {
+  const rows = [
+    ["aws-chunked", null],
+    ["gzip,aws-chunked", "gzip"],
+    ["aws-chunked, br, gzip", "br, gzip"],
+    ["AWS-Chunked", null],
+    ["gzip, aws-chunkedx", "gzip, aws-chunkedx"],
+  ] as const;
+  for (const [value, expected] of rows) {
+    const fields = responseHeadersToClient([["content-encoding", value]]);
+    t.equal(fields[0]?.[1] ?? null, expected, value);
+  }
+});
