@@ -252,6 +252,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     log,
     signal: parts.signal,
   });
+  const identities = new Map(config.clusters.map(({ id, identity }) => [id, identity]));
   const overrides = new Map(config.clusters.map((cluster) => [cluster.id, cluster.overrides]));
   const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
   return {
@@ -261,6 +262,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     membership: state.membership,
     resettler: new Resettler({ clock, deadAfterMs }),
     facts: (id) => profileFacts(clusterOf(id)?.profile ?? "", overrides.get(id)),
+    identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
     get handleKeys() {
       return keys();

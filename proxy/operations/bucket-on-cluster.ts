@@ -1,4 +1,4 @@
-// One bucket on one cluster: create and delete there, as Headgate itself. What several clusters make
+// One bucket on one cluster: create and delete there, as Headgate itself or on a caller's behalf. What several clusters make
 // of it together is operations/bucket.ts and operations/resettle.ts.
 
 import type { CancelSignal, RequestBody } from "../placement/ports.ts";
@@ -13,7 +13,8 @@ type Ports = Pick<OperationPorts, "upstream" | "facts" | "region">;
 
 /**
  * Creates the bucket on one cluster; there already and ours is success.
- * @throws S3Error BucketAlreadyExists when it belongs to somebody else there.
+ * @throws S3Error BucketAlreadyExists when it belongs to somebody else there, AccessDenied when the
+ * caller may have none.
  */
 export async function createOn(
   place: BucketPlace,
@@ -32,6 +33,7 @@ export async function createOn(
   const code = errorCode(await readDocument(response));
   if (response.status === 409 && code === "BucketAlreadyOwnedByYou") return;
   if (response.status === 409) throw new S3Error("BucketAlreadyExists");
+  if (response.status === 403 && place.identity !== undefined) throw new S3Error("AccessDenied");
   throw new S3Error("ServiceUnavailable", {
     message: `A cluster refuses to create the bucket: status ${response.status}`,
     retryAfterSeconds: 1,
@@ -52,6 +54,7 @@ export async function deleteOn(
   await discard(response);
   if (response.status === 204 || response.status === 200 || response.status === 404) return "gone";
   if (response.status === 409) return "not_empty";
+  if (response.status === 403 && place.identity !== undefined) throw new S3Error("AccessDenied");
   throw new S3Error("ServiceUnavailable", {
     message: `A cluster refuses to delete the bucket: status ${response.status}`,
     retryAfterSeconds: 1,

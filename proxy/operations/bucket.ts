@@ -4,6 +4,7 @@
 
 import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord } from "../placement/discovery.ts";
+import type { UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -34,7 +35,10 @@ export async function createBucket(
   if (owner !== null && owner !== request.caller) throw new S3Error("BucketAlreadyExists");
   if (existing !== null) {
     const { phase } = existing.value;
-    if (phase === "settled" || phase === "rerouting") return created(name);
+    if (phase === "settled" || phase === "rerouting") {
+      await assertOwned(existing.value, request, ports);
+      return created(name);
+    }
     // Half created, it is finished here; half deleted, only if whoever deletes it is gone.
     if (phase === "deleting" && !ports.resettler.abandoned(existing)) throw changing();
   }
@@ -43,9 +47,43 @@ export async function createBucket(
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const claim = existing ?? (await claimName(request, ports));
-    await finishCreation(claim.value, claim.modRevision, request, ports);
+    try {
+      await finishCreation(claim.value, claim.modRevision, request, ports);
+    } catch (caught) {
+      if (existing === null && isRefusal(caught)) await giveUp(claim, ports);
+      throw caught;
+    }
     return created(name);
   });
+}
+
+/**
+ * A record says nothing of who owns a bucket in a cluster that knows its users itself: there creating
+ * it again succeeds for its owner alone.
+ */
+async function assertOwned(
+  record: BucketRecord,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  const places = placesOf(record, request.identity).filter(
+    ({ cluster }) => ports.identity(cluster) !== "service",
+  );
+  await Promise.all(places.map((place) => createOn(place, ports, request.signal)));
+}
+
+/** The caller may not have the bucket, whoever asks again. */
+function isRefusal(caught: unknown): boolean {
+  return caught instanceof S3Error && caught.status < 500;
+}
+
+/** Nobody holds a name by having been refused it. */
+async function giveUp(claim: Versioned<BucketRecord>, ports: OperationPorts): Promise<void> {
+  const { tenant, name } = claim.value;
+  await ports.registry.commit(
+    [{ kind: "bucket", tenant, name, expected: claim.modRevision, record: null }],
+    null,
+  );
 }
 
 function changing(): S3Error {
@@ -99,7 +137,7 @@ async function finishCreation(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<void> {
-  const places = placesOf(record);
+  const places = placesOf(record, request.identity);
   await Promise.all(places.map((place) => createOn(place, ports, request.signal)));
   const result = await ports.registry.commit(
     [
@@ -141,12 +179,13 @@ export async function deleteBucket(
   const entry = request.record;
   if (entry === null) throw new S3Error("NoSuchBucket");
   if (entry.value.phase === "rerouting" && !ports.resettler.abandoned(entry)) throw changing();
-  const holds = await holdsAnything(placesOf(entry.value), ports, request.signal);
+  const places = placesOf(entry.value, request.identity);
+  const holds = await holdsAnything(places, ports, request.signal);
   if (holds && entry.value.phase !== "deleting") throw new S3Error("BucketNotEmpty");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
-    if (holds) await putBack(entry, ports);
-    else await removeEverywhere(entry, ports);
+    if (holds) await putBack(entry, request.identity, ports);
+    else await removeEverywhere(entry, request.identity, ports);
     if (holds) throw new S3Error("BucketNotEmpty");
     return emptyAnswer(204, null);
   });
@@ -155,6 +194,7 @@ export async function deleteBucket(
 /** Not ended by the client's leaving: a bucket must not stay half deleted. */
 async function removeEverywhere(
   entry: Versioned<BucketRecord>,
+  identity: UpstreamIdentity,
   ports: OperationPorts,
 ): Promise<void> {
   const { value: record } = entry;
@@ -166,7 +206,7 @@ async function removeEverywhere(
   );
   if (marked.kind === "conflict") throw changing();
   const results = await Promise.allSettled(
-    placesOf(record).map((place) => deleteOn(place, ports, signal)),
+    placesOf(record, identity).map((place) => deleteOn(place, ports, signal)),
   );
   const failed = results.find((result) => result.status === "rejected");
   // A write got in between the listing and the mark.
@@ -174,7 +214,7 @@ async function removeEverywhere(
     (result) => result.status === "fulfilled" && result.value === "not_empty",
   );
   if (failed !== undefined || filled) {
-    await putBack({ value: record, modRevision: marked.revision }, ports);
+    await putBack({ value: record, modRevision: marked.revision }, identity, ports);
     if (failed !== undefined) throw failed.reason;
     throw new S3Error("BucketNotEmpty");
   }
@@ -186,10 +226,15 @@ async function removeEverywhere(
 }
 
 /** The bucket on all its clusters again. Where that fails too it stays `deleting`, for a repetition. */
-async function putBack(entry: Versioned<BucketRecord>, ports: OperationPorts): Promise<void> {
+async function putBack(
+  entry: Versioned<BucketRecord>,
+  identity: UpstreamIdentity,
+  ports: OperationPorts,
+): Promise<void> {
   const { value: record } = entry;
   const { signal } = new AbortController();
-  await Promise.all(placesOf(record).map((place) => createOn(place, ports, signal)));
+  const places = placesOf(record, identity);
+  await Promise.all(places.map((place) => createOn(place, ports, signal)));
   const settled: BucketRecord = { ...record, phase: "settled" };
   const { tenant, name } = record;
   await ports.registry.commit(
@@ -198,10 +243,11 @@ async function putBack(entry: Versioned<BucketRecord>, ports: OperationPorts): P
   );
 }
 
-function placesOf(record: BucketRecord): readonly BucketPlace[] {
+function placesOf(record: BucketRecord, identity: UpstreamIdentity): readonly BucketPlace[] {
   return clustersOf(record).map((cluster: ClusterId) => ({
     tenant: record.tenant,
     name: record.name,
     cluster,
+    identity,
   }));
 }

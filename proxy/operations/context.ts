@@ -7,6 +7,7 @@ import type {
   ByteStream,
   CancelSignal,
   Clock,
+  ClusterIdentity,
   Log,
   Membership,
   Meter,
@@ -67,6 +68,8 @@ export interface OperationPorts {
   readonly membership: Membership;
   readonly resettler: Resettling;
   readonly facts: (cluster: ClusterId) => ProfileFacts;
+  /** Whose keys sign a caller's requests there; our own are always the cluster's. */
+  readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */
   readonly region: (cluster: ClusterId) => string;
   readonly handleKeys: HandleKeys;

@@ -7,10 +7,11 @@ import { decideDiscovery, discoveredRecord } from "../placement/discovery.ts";
 import { UpstreamError } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
+import { readErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import type { OperationPorts } from "./context.ts";
-import { discard, ownRequest } from "./send.ts";
+import { discard, ownRequest, readDocument } from "./send.ts";
 
 /** How long an absent bucket is remembered, and how many are. */
 const absentForMs = 5_000;
@@ -100,13 +101,33 @@ async function probeAll(
         const request = ownRequest({ tenant }, bucket, { operation: "HeadBucket" });
         const response = await ports.upstream.send(cluster, request, signal);
         await discard(response);
-        return { cluster, status: response.status };
+        if (response.status !== 403) return { cluster, status: response.status };
+        return { cluster, status: await whyForbidden({ cluster, tenant, bucket }, ports, signal) };
       } catch (caught) {
         if (caught instanceof UpstreamError) return { cluster, status: null };
         throw caught;
       }
     }),
   );
+}
+
+/**
+ * A bucket of another user is forbidden to a service user that is no more than a user; so is every
+ * bucket when its keys are wrong. HEAD says no more than 403, GET says which. Null: not clear.
+ */
+async function whyForbidden(
+  place: { readonly cluster: ClusterId; readonly tenant: TenantName; readonly bucket: BucketName },
+  ports: OperationPorts,
+  signal: AbortSignal,
+): Promise<number | null> {
+  const request = ownRequest(place, place.bucket, {
+    operation: "GetBucketLocation",
+    query: [["location", null]],
+  });
+  const response = await ports.upstream.send(place.cluster, request, signal);
+  const document = await readDocument(response);
+  if (response.status !== 403) return response.status;
+  return readErrorDocument(document)?.code === "AccessDenied" ? 403 : null;
 }
 
 async function adopt(

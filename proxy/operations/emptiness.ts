@@ -1,7 +1,7 @@
 // Whether a bucket holds anything on a cluster: objects, old versions, delete markers or open
 // multipart uploads. Asked before a settled route may change and before a bucket is deleted.
 
-import type { CancelSignal } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamIdentity } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
@@ -15,6 +15,8 @@ export interface BucketPlace {
   readonly tenant: TenantName;
   readonly name: BucketName;
   readonly cluster: ClusterId;
+  /** On whose behalf; absent: our own. */
+  readonly identity?: UpstreamIdentity;
 }
 
 type BucketContent = "absent" | "empty" | "holds";
@@ -109,6 +111,7 @@ async function askOne(
     return response.status === 404 ? "absent" : "empty";
   }
   const reading = readXml(await readDocument(response), { maxBytes: documentLimitBytes });
+  if (response.status === 403 && place.identity !== undefined) throw new S3Error("AccessDenied");
   if (response.status !== 200 || reading.kind === "error") {
     throw new S3Error("ServiceUnavailable", {
       message: "A cluster does not say whether the bucket is empty",

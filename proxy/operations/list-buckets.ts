@@ -1,6 +1,7 @@
 // ListBuckets over every non-removed cluster (placement.md §10): merged by name, filtered by what the
 // caller may see, paged by us since no RGW here pages. A cluster that cannot be asked is 503.
 
+import type { UpstreamResponse } from "../placement/ports.ts";
 import { openText, sealText } from "../placement/sealed-text.ts";
 import type { BucketList, ListedBucket } from "../s3/bucket-document.ts";
 import {
@@ -11,6 +12,7 @@ import {
   readListBucketsRequest,
 } from "../s3/bucket-document.ts";
 import { S3Error } from "../s3/errors.ts";
+import type { ListOwner } from "../s3/listing.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { noTenant, parseBucketName } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
@@ -31,20 +33,37 @@ export async function listBuckets(
   const clusters = [...ports.snapshots.current().clusters.values()]
     .filter(({ value }) => value.state !== "removed")
     .map(({ value }) => value.id);
-  const lists = await Promise.all(clusters.map((cluster) => askCluster(cluster, request, ports)));
+  const answers = await Promise.all(clusters.map((cluster) => askCluster(cluster, request, ports)));
+  const lists = answers.filter((list) => list !== null);
+  if (lists.length === 0) throw new S3Error("AccessDenied");
   const merged = mergeBuckets(lists.map((list) => list.buckets));
   const { buckets: named } = bucketPage(merged, { ...wanted, maxBuckets: null }, after);
   const most = wanted.maxBuckets ?? named.length;
-  const page = bucketPage(await visible(named, most + 1, { request, ports }), wanted, after);
+  const areCallers = clusters.every((cluster) => ports.identity(cluster) !== "service");
+  const shown = await visible(named, most + 1, { request, ports, areCallers });
+  const page = bucketPage(shown, wanted, after);
   return documentAnswer(
     bucketListDocument({
-      owner: { id: request.caller, displayName: request.caller },
+      owner: ownerOf(lists, clusters, { request, ports }),
       buckets: page.buckets,
       prefix: wanted.prefix,
       continuationToken: page.truncated && page.last !== null ? tokenOf(page.last, ports) : null,
     }),
     null,
   );
+}
+
+/** Where every cluster knows the caller as the same user it says who that is; else we do. */
+function ownerOf(
+  lists: readonly BucketList[],
+  clusters: readonly ClusterId[],
+  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): ListOwner {
+  const named = lists[0]?.owner ?? null;
+  if (named !== null && clusters.every((cluster) => ports.identity(cluster) === "same")) {
+    return named;
+  }
+  return { id: request.caller, displayName: request.caller };
 }
 
 /** Each name is a decision; after so many the event loop turns. */
@@ -54,35 +73,47 @@ const decisionsPerTurn = 100;
 async function visible(
   buckets: readonly ListedBucket[],
   most: number,
-  asking: { readonly request: OperationRequest; readonly ports: OperationPorts },
+  asking: {
+    readonly request: OperationRequest;
+    readonly ports: OperationPorts;
+    /** Every cluster was asked as the caller itself. */
+    readonly areCallers: boolean;
+  },
 ): Promise<readonly ListedBucket[]> {
   const { request, ports } = asking;
   const { signal } = new AbortController();
   const { buckets: records } = ports.snapshots.current();
+  // The service's own list names no tenant: only a record tells that a bucket is the tenant's.
+  const isCallers = request.tenant === noTenant || asking.areCallers;
   const shown: ListedBucket[] = [];
   for (const [index, listed] of buckets.entries()) {
     if (shown.length >= most) break;
     if (index % decisionsPerTurn === decisionsPerTurn - 1) await ports.clock.sleep(0, signal);
     const bucket = parseBucketName(listed.name);
     if (bucket === null) continue;
-    // The service's own list names no tenant: only a record tells that a bucket is the tenant's.
-    const ours = request.tenant === noTenant || records.find(request.tenant, bucket) !== undefined;
+    const ours = isCallers || records.find(request.tenant, bucket) !== undefined;
     if (ours && request.mayShow(bucket)) shown.push(listed);
   }
   return shown;
 }
 
+/** Null: the caller is nobody there. */
 async function askCluster(
   cluster: ClusterId,
   request: OperationRequest,
   ports: OperationPorts,
-): Promise<BucketList> {
-  const response = await ports.upstream.send(
-    cluster,
-    upstreamRequest(request, { query: [] }),
-    request.signal,
-  );
+): Promise<BucketList | null> {
+  const asked = upstreamRequest(request, { query: [] });
+  const knowsUsers = ports.identity(cluster) !== "service";
+  let response: UpstreamResponse;
+  try {
+    response = await ports.upstream.send(cluster, asked, request.signal);
+  } catch (caught) {
+    if (knowsUsers && caught instanceof S3Error && caught.code === "AccessDenied") return null;
+    throw caught;
+  }
   const document = await readDocument(response, documentLimitBytes);
+  if (response.status === 403 && knowsUsers) return null;
   const reading = response.status === 200 ? readBucketList(document) : null;
   if (reading?.kind !== "list") {
     throw new S3Error("ServiceUnavailable", {

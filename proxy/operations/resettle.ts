@@ -113,6 +113,10 @@ export class Resettler implements Resettling {
     const { signal } = new AbortController();
     const old = clustersOf(record);
     const joining = [...to.route.weights.keys()].filter((cluster) => !old.includes(cluster));
+    // A bucket made or deleted here would be ours; where a cluster knows its users, it is a user's.
+    if ([...old, ...joining].some((cluster) => ports.identity(cluster) !== "service")) {
+      return { kind: "unavailable" };
+    }
     let announced = entry.modRevision;
     if (record.phase === "settled") {
       if (await holdsAnything(places(record, old), ports, signal)) {

@@ -43,9 +43,12 @@ export function upstreamRequest(
   };
 }
 
-/** A request about a bucket that we make for ourselves: signed with the cluster's credentials. */
+/**
+ * A request about a bucket that we make for ourselves, with the cluster's credentials; or, where it
+ * carries out what a caller asked for, on that caller's behalf.
+ */
 export function ownRequest(
-  request: Pick<OperationRequest, "tenant">,
+  request: Pick<OperationRequest, "tenant"> & Partial<Pick<OperationRequest, "identity">>,
   bucket: BucketName,
   options: SendOptions & { readonly operation: S3Operation },
 ): UpstreamRequest {
@@ -59,7 +62,7 @@ export function ownRequest(
     headers: options.headers ?? [],
     body: options.body ?? null,
     payloadSha256: options.payloadSha256 ?? null,
-    identity: serviceIdentity,
+    identity: request.identity ?? serviceIdentity,
   };
 }
 
