@@ -4,14 +4,15 @@
 
 import { parseAddress } from "../s3/address.ts";
 import { readAuthorization } from "../s3/authorization.ts";
+import { classifyOperation } from "../s3/classify.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
-import { classifyOperation } from "../s3/classify.ts";
 import { isStreaming, type Payload, readPayload } from "../s3/payload.ts";
 import { type RequestHead, type RequestHeadInput, readRequestHead } from "../s3/request-head.ts";
 import type { SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import { verifySignature } from "../s3/verify.ts";
 import type { DemoRequest } from "./request.ts";
+import { isTrailerForm } from "./taken-body.ts";
 
 export interface AdmissionPorts {
   readonly credentials: SigningCredentials;
@@ -52,8 +53,8 @@ export function admit(input: RequestHeadInput, ports: AdmissionPorts): Admitted 
   const { operation } = classified;
   const payload = readPayload(head, authorization, { operation });
   if (payload.kind === "error") throw payload.error;
-  if (isStreaming(payload)) {
-    throw new S3Error("NotImplemented", { message: "A demo cluster takes plain bodies only" });
+  if (isStreaming(payload) && !isTrailerForm(head.headers)) {
+    throw new S3Error("NotImplemented", { message: "A demo cluster takes no signed chunks" });
   }
   return {
     request: {

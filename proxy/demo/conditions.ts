@@ -1,6 +1,7 @@
 // Preconditions and ranges as S3 evaluates them (RFC 9110 §13.2.2, §14.2). Pure: compares what is
 // stored with what was asked, and says 412, 304, 416 or the bytes to send.
 
+import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import type { StoredObject } from "./object-store.ts";
@@ -20,14 +21,23 @@ export function mayRead(object: StoredObject, headers: HeaderList): boolean {
 }
 
 /** @throws S3Error PreconditionFailed, NoSuchKey (If-Match on nothing, as AWS answers it) */
-export function assertMayWrite(existing: StoredObject | null, headers: HeaderList): void {
+export function assertMayWrite(
+  existing: StoredObject | null,
+  headers: HeaderList,
+  facts: Pick<ProfileFacts, "conditionalEtagQuotes">,
+): void {
+  // RGW compares with the bare ETag, so one in quotes is never equal.
+  const isNamed =
+    facts.conditionalEtagQuotes === "keep"
+      ? names
+      : (field: string, etag: string) => field === "*" || `"${field}"` === etag;
   const match = fieldValue(headers, "if-match");
   if (match !== null) {
     if (existing === null) throw new S3Error("NoSuchKey");
-    if (!names(match, existing.etag)) throw new S3Error("PreconditionFailed");
+    if (!isNamed(match, existing.etag)) throw new S3Error("PreconditionFailed");
   }
   const noneMatch = fieldValue(headers, "if-none-match");
-  if (noneMatch !== null && existing !== null && names(noneMatch, existing.etag)) {
+  if (noneMatch !== null && existing !== null && isNamed(noneMatch, existing.etag)) {
     throw new S3Error("PreconditionFailed");
   }
 }

@@ -21,7 +21,9 @@ export function copyObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   if (source === bucket.object(key) && !replaces) {
     throw new S3Error("InvalidRequest", { message: "The copy changes nothing of the object" });
   }
-  assertMayWrite(bucket.object(key), request.headers);
+  if (ports.facts.honoursConditionalCopy) {
+    assertMayWrite(bucket.object(key), request.headers, ports.facts);
+  }
   const etag = etagOf(source.bytes);
   const modifiedMs = ports.nowMs();
   const headers = fieldsOf(request.headers, source, replaces);
@@ -60,7 +62,8 @@ function sourceOf(request: DemoRequest, ports: DemoPorts): Source {
   if (object === null) throw new S3Error("NoSuchKey");
   const { etag, modifiedMs } = object;
   const state = { etag, modifiedMs: Math.floor(modifiedMs / 1000) * 1000 };
-  if (hasSourceConditions(request.headers) && !sourceConditionsHold(request.headers, state)) {
+  const asked = ports.facts.honoursCopySourceConditions && hasSourceConditions(request.headers);
+  if (asked && !sourceConditionsHold(request.headers, state)) {
     throw new S3Error("PreconditionFailed");
   }
   return { object, tags: bucket.settings(key).get("tagging") ?? null };

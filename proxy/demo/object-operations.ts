@@ -8,11 +8,13 @@ import {
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
 import type { ObjectKey } from "../s3/names.ts";
+import { queryValue } from "../s3/query.ts";
 import { element, group, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
-import { assertMayWrite, mayRead, rangeOf } from "./conditions.ts";
+import { assertMayWrite, type ByteRange, mayRead, rangeOf } from "./conditions.ts";
 import { type DemoBucket, etagOf, type StoredObject } from "./object-store.ts";
 import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
+import { checksumOf } from "./taken-body.ts";
 
 const keptFields: ReadonlySet<string> = new Set([
   "cache-control",
@@ -26,7 +28,9 @@ const keptFields: ReadonlySet<string> = new Set([
 
 /** The fields of a PUT that belong to the object. */
 export function objectFields(headers: HeaderList): HeaderList {
-  const fields = headers.filter(([name]) => keptFields.has(name) || name.startsWith("x-amz-meta-"));
+  const fields = headers.filter(
+    ([name]) => keptFields.has(name) || name.startsWith("x-amz-meta-") || checksumOf(name) !== null,
+  );
   if (fields.some(([name]) => name === "content-type")) return fields;
   return [["content-type", "binary/octet-stream"], ...fields];
 }
@@ -34,7 +38,7 @@ export function objectFields(headers: HeaderList): HeaderList {
 export function putObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const bucket = ports.store.bucket(bucketOf(request));
   const key = keyOf(request);
-  assertMayWrite(bucket.object(key), request.headers);
+  assertMayWrite(bucket.object(key), request.headers, ports.facts);
   const object: StoredObject = {
     key,
     bytes: request.body,
@@ -44,7 +48,8 @@ export function putObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   };
   bucket.put(object);
   setTags(bucket, key, request.headers);
-  return emptyAnswer(200, [["etag", object.etag]]);
+  const checksums = object.headers.filter(([name]) => checksumOf(name) !== null);
+  return emptyAnswer(200, [["etag", object.etag], ...checksums]);
 }
 
 /** The tags of a header, `a=1&b=2`, as the document that `?tagging` answers. */
@@ -64,10 +69,16 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   if (object === null) throw new S3Error("NoSuchKey");
   if (!mayRead(object, request.headers)) return emptyAnswer(304, [["etag", object.etag]]);
   const size = object.bytes.length;
-  const range = rangeOf(fieldValue(request.headers, "range"), size);
+  const part = ports.facts.answersPartNumber ? queryValue(request.query, "partNumber") : null;
+  const range =
+    part === null
+      ? rangeOf(fieldValue(request.headers, "range"), size)
+      : partRange(Number(part), object);
   const bytes = range === null ? object.bytes : object.bytes.subarray(range.first, range.last + 1);
+  const shown = fieldValue(request.headers, "x-amz-checksum-mode") === "ENABLED";
+  const stored = object.headers.filter(([name]) => shown || checksumOf(name) === null);
   const headers: HeaderField[] = [
-    ...replaced(object.headers, request),
+    ...replaced(stored, request),
     ["accept-ranges", "bytes"],
     ["etag", object.etag],
     ["last-modified", new Date(object.modifiedMs).toUTCString()],
@@ -77,8 +88,35 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   return { status: range === null ? 200 : 206, headers, body: bytes };
 }
 
+/** The bytes of one part; an object put in one piece is its own first part. @throws S3Error InvalidPartNumber */
+function partRange(number: number, { bytes, partSizes = [bytes.length] }: StoredObject): ByteRange {
+  const size = partSizes[number - 1];
+  if (size === undefined) throw new S3Error("InvalidPartNumber");
+  const first = partSizes.slice(0, number - 1).reduce((sum, one) => sum + one, 0);
+  return { first, last: first + size - 1 };
+}
+
+/** GetObjectAttributes; a server that does not know it answers the object. */
+export function objectAttributes(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  if (!ports.facts.answersObjectAttributes) return readObject(request, ports);
+  const object = ports.store.bucket(bucketOf(request)).object(keyOf(request));
+  if (object === null) throw new S3Error("NoSuchKey");
+  const answer = documentAnswer(
+    s3Document("GetObjectAttributesResponse", [
+      element("ETag", object.etag.slice(1, -1)),
+      element("ObjectSize", String(object.bytes.length)),
+    ]),
+  );
+  const modified = new Date(object.modifiedMs).toUTCString();
+  return { ...answer, headers: [...answer.headers, ["last-modified", modified]] };
+}
+
 export function deleteObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
-  ports.store.bucket(bucketOf(request)).delete(keyOf(request));
+  const bucket = ports.store.bucket(bucketOf(request));
+  if (ports.facts.honoursConditionalDelete) {
+    assertMayWrite(bucket.object(keyOf(request)), request.headers, ports.facts);
+  }
+  bucket.delete(keyOf(request));
   return emptyAnswer(204);
 }
 
@@ -88,7 +126,7 @@ export function deleteObjects(request: DemoRequest, ports: DemoPorts): DemoAnswe
   const protectedBody = request.headers.some(
     ([name]) => name === "content-md5" || name.startsWith("x-amz-checksum-"),
   );
-  if (!protectedBody) {
+  if (ports.facts.verifiesChecksums && !protectedBody) {
     throw new S3Error("InvalidRequest", { message: "A digest of the body is missing" });
   }
   const reading = readDeleteRequest(request.body, request.headers);

@@ -14,6 +14,8 @@ export interface StoredObject {
   readonly modifiedMs: number;
   /** Content fields and `x-amz-meta-*` as they were put. */
   readonly headers: HeaderList;
+  /** Of an object made of parts. */
+  readonly partSizes?: readonly number[];
 }
 
 export interface StoredPart {

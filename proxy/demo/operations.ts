@@ -19,7 +19,13 @@ import {
   listParts,
   uploadPart,
 } from "./multipart-operations.ts";
-import { deleteObject, deleteObjects, putObject, readObject } from "./object-operations.ts";
+import {
+  deleteObject,
+  deleteObjects,
+  objectAttributes,
+  putObject,
+  readObject,
+} from "./object-operations.ts";
 import type { DemoPorts, DemoRequest } from "./request.ts";
 import { settingOperation } from "./setting-operations.ts";
 
@@ -35,6 +41,7 @@ const operations: Partial<Record<S3Operation, DemoOperation>> = {
   ListObjectsV2: listObjects,
   GetObject: readObject,
   HeadObject: readObject,
+  GetObjectAttributes: objectAttributes,
   PutObject: putObject,
   DeleteObject: deleteObject,
   CreateMultipartUpload: createUpload,

@@ -1,6 +1,7 @@
 // A verified demo request as the operations see it: what it is about, its whole body, and the effects
 // they may use. The body was read to its end and matched its hash before any operation runs.
 
+import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ObjectKey } from "../s3/names.ts";
@@ -19,6 +20,8 @@ export interface DemoRequest {
 
 export interface DemoPorts {
   readonly store: DemoStore;
+  /** What the cluster does, right or wrong. */
+  readonly facts: ProfileFacts;
   readonly nowMs: () => number;
   /** Fresh lower-case hex text for upload ids. */
   readonly newId: () => string;

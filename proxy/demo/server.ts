@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock, Random } from "../placement/ports.ts";
+import { type ProfileFacts, profiles } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import { type BucketName, parseBucketName } from "../s3/names.ts";
 import { type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
@@ -24,6 +25,8 @@ export interface DemoServerOptions {
   readonly random: Random;
   /** Smallest multipart part but the last. Default 5 MiB, as on S3. */
   readonly minPartBytes?: number;
+  /** The kind of server it plays; default that of AWS, which verifies everything. */
+  readonly facts?: ProfileFacts;
   readonly fault?: FaultRule;
 }
 
@@ -108,6 +111,7 @@ class DemoCluster {
     this.#admission = { credentials: options.credentials, keys: new SigningKeys(64), nowMs };
     this.#ports = {
       store: this.store,
+      facts: options.facts ?? profiles.aws,
       nowMs,
       newId: this.#newId,
       minPartBytes: options.minPartBytes ?? 5 * 1024 * 1024,
@@ -155,8 +159,8 @@ class DemoCluster {
         { method: message.method ?? "GET", target, rawHeaders: message.rawHeaders },
         this.#admission,
       );
-      const body = await readBody(message, admitted);
-      return answerRequest({ ...admitted.request, body }, this.#ports);
+      const taken = await readBody(message, admitted, this.#ports.facts);
+      return answerRequest({ ...admitted.request, ...taken }, this.#ports);
     } catch (caught) {
       if (message.destroyed && !message.complete) return null;
       const error =

@@ -3,6 +3,7 @@
 import type { Test } from "tap";
 import type { FaultRule } from "../../proxy/demo/faults.ts";
 import { type DemoServer, startDemoServer } from "../../proxy/demo/server.ts";
+import type { ProfileFacts } from "../../proxy/placement/profiles.ts";
 
 export const demoCredentials = {
   accessKeyId: "demo-test-key",
@@ -14,6 +15,7 @@ const wallClock = { nowMs: () => Date.now(), monotonicMs: () => performance.now(
 
 export interface DemoClusterOptions {
   readonly minPartBytes?: number;
+  readonly facts?: ProfileFacts;
   readonly fault?: FaultRule;
 }
 
