@@ -38,6 +38,14 @@ export interface ClientBodyOptions {
   readonly received: (bytes: number) => void;
 }
 
+const broken = new WeakSet<IncomingMessage>();
+
+/** The HTTP framing of a body does not parse: whoever reads it now or later gets `IncompleteBody`. */
+export function breakBody(request: IncomingMessage): void {
+  broken.add(request);
+  if (request.listenerCount("error") > 0) request.emit("error", new S3Error("IncompleteBody"));
+}
+
 /** The body of one request; it can be read once. */
 export function clientBody(options: ClientBodyOptions): ClientBody {
   const { payload } = options;
@@ -218,6 +226,10 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
     const { request, response, payload, expectsContinue } = this.#options;
     if (payload.wireLengthBytes === 0) {
       this.#ended = true;
+      return;
+    }
+    if (broken.has(request)) {
+      this.#failure = new S3Error("IncompleteBody");
       return;
     }
     if (expectsContinue) response.writeContinue();

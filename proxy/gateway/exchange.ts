@@ -183,6 +183,7 @@ function readHead(request: IncomingMessage): RequestHead {
   const result = readRequestHead({
     method: request.method ?? "",
     target: request.url ?? "",
+    version: request.httpVersion,
     rawHeaders: request.rawHeaders,
   });
   if (result.kind === "error") throw result.error;

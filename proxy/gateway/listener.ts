@@ -2,11 +2,11 @@
 // would answer a bare 400 or 431, and an orderly stop. What a request means is exchange.ts.
 
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
-import { STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Log, Timers } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
+import { breakBody } from "./client-body.ts";
 import { isLingering, lingerOverSocket } from "./lingering.ts";
 
 /** What a server needs to speak TLS; null in its place: plain HTTP. */
@@ -154,9 +154,9 @@ function onClientError(
   if (request.complete) {
     // What is wrong stands behind a request that is being answered.
     response.shouldKeepAlive = false;
-  } else if (request.listenerCount("error") > 0 && !response.headersSent) {
-    // Somebody reads the body: the exchange ends with the error and gives the answer.
-    request.emit("error", error);
+  } else if (!response.headersSent) {
+    // The exchange ends with it, and gives the answer.
+    breakBody(request);
   } else socket.destroy();
 }
 
@@ -197,7 +197,7 @@ function refuse(error: S3Error, socket: Socket, options: ListenerOptions): void 
   const requestId = options.refused(error, socket.remoteAddress ?? "");
   const body = errorDocument(error, { resource: "/", requestId, hostId: "headgate" });
   socket.write(
-    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n` +
+    `HTTP/1.1 ${error.status} ${error.status === 405 ? "Method Not Allowed" : "Bad Request"}\r\n` +
       `x-amz-request-id: ${requestId}\r\ncontent-type: application/xml\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );

@@ -29,6 +29,8 @@ export interface RequestHead {
 export interface RequestHeadInput {
   readonly method: string;
   readonly target: string;
+  /** As node:http says it, `1.1`, which it is when this is left out. */
+  readonly version?: string;
   /** Names and values in turn, as `IncomingMessage.rawHeaders`. */
   readonly rawHeaders: readonly string[];
 }
@@ -91,7 +93,7 @@ export function readRequestHead(input: RequestHeadInput): RequestHeadResult {
   const host = fieldValue(headers, "host");
   if (host === null) return refusal("InvalidRequest", 'Header "host" is missing');
   if (!hostName.test(host)) return refusal("InvalidRequest", 'Header "host" is not valid');
-  const framing = ambiguousFraming(headers);
+  const framing = ambiguousFraming(headers, input.version ?? "1.1");
   if (framing !== null) return refusal("InvalidRequest", framing);
   const expect = fieldValue(headers, "expect");
   if (expect !== null && expect.toLowerCase() !== "100-continue") {
@@ -133,9 +135,12 @@ function readFields(
   return { kind: "fields", headers };
 }
 
-function ambiguousFraming(headers: HeaderList): string | null {
+function ambiguousFraming(headers: HeaderList, version: string): string | null {
+  if (version !== "1.1" && version !== "1.0") return "The request line needs HTTP/1.1";
   const coding = fieldValue(headers, "transfer-encoding");
   if (coding !== null) {
+    // HTTP/1.0 has no codings: what stands before us may have read another end (RFC 9112 §6.1).
+    if (version === "1.0") return 'Header "transfer-encoding" needs HTTP/1.1';
     if (fieldValue(headers, "content-length") !== null) {
       return 'Headers "content-length" and "transfer-encoding" exclude each other';
     }
