@@ -36,6 +36,7 @@ export class ReloadingCredentials implements CredentialSource {
   #files: readonly string[];
   /** Null: never looked at, so that what changed since the start is seen. */
   #seen: string | null = null;
+  #told = "";
   #cancel: () => void = () => {};
   #closed = false;
 
@@ -71,13 +72,17 @@ export class ReloadingCredentials implements CredentialSource {
     const { log, meter } = this.#options;
     const { path } = this.#file;
     const reading = this.#file.read();
-    // Of the state before the reading: a change in between is one more change.
+    // Of the state before the reading: a change in between is one more change. Files that were not
+    // looked at before are looked at once more.
     const isFirst = this.#seen === null;
     this.#seen = sameFiles(this.#files, reading.files) ? before : null;
     this.#files = reading.files;
     if (reading.kind === "faults") {
+      const faults = reading.texts.join("; ");
+      if (isFirst && faults === this.#told) return;
+      this.#told = faults;
       meter.credentialsReloaded("failed");
-      log.write("error", "credentials.not_reloaded", { path, faults: reading.texts.join("; ") });
+      log.write("error", "credentials.not_reloaded", { path, faults });
       return;
     }
     this.#keys.replace(reading.credentials);

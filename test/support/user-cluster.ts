@@ -1,0 +1,153 @@
+// A cluster that knows users: every key pair is somebody's, a bucket is its maker's, and nobody else
+// may touch it; the admin API of an RGW stands beside it. Signatures are verified, so that a request
+// that arrives was signed with the right secret. Keeps what it was asked, by whom.
+
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Test } from "tap";
+import { system } from "../../proxy/main.ts";
+import { AuthorizationCache, readAuthorization } from "../../proxy/s3/authorization.ts";
+import { readRequestHead } from "../../proxy/s3/request-head.ts";
+import { SigningKeys } from "../../proxy/s3/sigv4.ts";
+import { verifySignature } from "../../proxy/s3/verify.ts";
+
+export interface ClusterUser {
+  readonly uid: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly suspended?: boolean;
+  readonly tenant?: string;
+  readonly subuser?: string;
+}
+
+export interface UserCluster {
+  readonly url: string;
+  readonly users: ClusterUser[];
+  /** Bucket → uid. */
+  readonly owners: Map<string, string>;
+  /** `GET /b/k as alice`, in order; `anonymous` without a signature. */
+  readonly asked: string[];
+  /** Answers every admin request with this status while set. */
+  adminStatus: number | null;
+}
+
+const limits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
+
+export async function startUserCluster(
+  t: Test,
+  users: readonly ClusterUser[],
+): Promise<UserCluster> {
+  const keys = new SigningKeys(64);
+  const cache = new AuthorizationCache();
+  const cluster: UserCluster = {
+    url: "",
+    users: [...users],
+    owners: new Map(),
+    asked: [],
+    adminStatus: null,
+  };
+  const whoAsks = (request: IncomingMessage): ClusterUser | "anonymous" | "wrong" => {
+    const read = readRequestHead({
+      method: request.method ?? "",
+      target: request.url ?? "",
+      rawHeaders: request.rawHeaders,
+    });
+    if (read.kind === "error") return "wrong";
+    const authorization = readAuthorization(read.head, cache);
+    if (authorization.kind === "anonymous") return "anonymous";
+    if (authorization.kind !== "header") return "wrong";
+    const user = cluster.users.find((one) => one.accessKeyId === authorization.accessKeyId);
+    if (user === undefined) return "wrong";
+    const verified = verifySignature({
+      head: read.head,
+      authorization,
+      credentials: { ...user, sessionToken: null },
+      nowMs: system.clock.nowMs(),
+      keys,
+      regions: [],
+      limits,
+    });
+    return verified.kind === "verified" ? user : "wrong";
+  };
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => {
+      const user = whoAsks(request);
+      const name = typeof user === "string" ? user : user.uid;
+      cluster.asked.push(`${request.method} ${request.url} as ${name}`);
+      if (user === "wrong") return refuse(response, 403, "InvalidAccessKeyId");
+      if (request.url?.startsWith("/admin/user?") === true)
+        return admin(cluster, user, request, response);
+      serve(cluster, user === "anonymous" ? null : user, request, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("No port");
+  return Object.assign(cluster, { url: `http://127.0.0.1:${address.port}` });
+}
+
+function refuse(response: ServerResponse, status: number, code: string): void {
+  response.writeHead(status, { "content-type": "application/xml" });
+  response.end(`<Error><Code>${code}</Code><Message/></Error>`);
+}
+
+/** As RGW 16.2: 403 for a key it does not know as well as for a caller without the capability. */
+function admin(
+  cluster: UserCluster,
+  caller: ClusterUser | "anonymous",
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const wanted = new URL(request.url ?? "", cluster.url).searchParams.get("access-key");
+  const user = cluster.users.find(({ accessKeyId }) => accessKeyId === wanted);
+  const mayAsk = typeof caller !== "string" && caller.uid === "service";
+  const status = cluster.adminStatus ?? (mayAsk && user !== undefined ? 200 : 403);
+  response.writeHead(status, { "content-type": "application/json" });
+  if (status !== 200 || user === undefined) {
+    response.end(`{"Code":"${status === 403 ? "AccessDenied" : "InternalError"}","Message":""}`);
+    return;
+  }
+  const { uid, tenant = "", subuser } = user;
+  const key = {
+    user: subuser === undefined ? uid : `${uid}:${subuser}`,
+    access_key: user.accessKeyId,
+    secret_key: user.secretAccessKey,
+  };
+  const suspended = user.suspended === true ? 1 : 0;
+  response.end(JSON.stringify({ user_id: uid, tenant, display_name: uid, suspended, keys: [key] }));
+}
+
+function serve(
+  cluster: UserCluster,
+  user: ClusterUser | null,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const [path = "", query = ""] = (request.url ?? "").split("?");
+  const [, bucket = "", key] = decodeURIComponent(path).split("/");
+  const uid = user?.uid ?? "anonymous";
+  if (bucket === "") {
+    const own = [...cluster.owners].filter(([, owner]) => owner === uid).map(([name]) => name);
+    const listed = own.map((name) => `<Bucket><Name>${name}</Name></Bucket>`).join("");
+    response.end(
+      `<ListAllMyBucketsResult><Owner><ID>${uid}</ID></Owner><Buckets>${listed}</Buckets></ListAllMyBucketsResult>`,
+    );
+    return;
+  }
+  const owner = cluster.owners.get(bucket);
+  if (request.method === "PUT" && key === undefined) {
+    if (owner === undefined && user !== null) cluster.owners.set(bucket, uid);
+    if (owner === uid || (owner === undefined && user !== null)) response.end();
+    else if (user === null) refuse(response, 403, "AccessDenied");
+    else refuse(response, 409, "BucketAlreadyExists");
+    return;
+  }
+  if (owner === undefined) return refuse(response, 404, "NoSuchBucket");
+  if (owner !== uid) return refuse(response, 403, "AccessDenied");
+  if (request.method === "DELETE" && key === undefined) cluster.owners.delete(bucket);
+  if (request.method === "DELETE") response.writeHead(204);
+  response.end(query.includes("location") ? "<LocationConstraint/>" : "<Result/>");
+}

@@ -1,0 +1,188 @@
+// Whose keys sign upstream: the cluster's, the caller's own, or a pair mapped to its user; and that a
+// caller without keys of its own never acts with anybody else's.
+
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  GetObjectCommand,
+  ListBucketsCommand,
+  PutObjectCommand,
+} from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import { startTestHeadgate, type TestHeadgateOptions } from "../support/headgate.ts";
+import { type ClusterUser, startUserCluster, type UserCluster } from "../support/user-cluster.ts";
+
+const pair = (name: string) => ({
+  accessKeyId: `AK-${name}`,
+  secretAccessKey: `secret-of-${name}`,
+});
+const service: ClusterUser = {
+  uid: "service",
+  accessKeyId: "cluster-service",
+  secretAccessKey: "cluster-service-secret",
+};
+const alice: ClusterUser = { uid: "alice", ...pair("alice") };
+const bob: ClusterUser = { uid: "bob", ...pair("bob") };
+
+const all = '[{buckets: ["*"], allow: [read, list, write, delete, admin]}]';
+
+function credentialsFile(users: readonly ClusterUser[], more: (uid: string) => string): string {
+  const lines = users.map(
+    ({ uid, accessKeyId, secretAccessKey }) =>
+      `  - {uid: ${uid}, keys: [{access_key: ${accessKeyId}, secret_key: ${secretAccessKey}}]${more(uid)}}`,
+  );
+  return `users:\n${lines.join("\n")}\n`;
+}
+
+async function start(t: Test, cluster: UserCluster, options: TestHeadgateOptions) {
+  return await startTestHeadgate(t, {
+    clusters: { a: 1 },
+    servers: {},
+    endpoints: { a: cluster.url },
+    ...options,
+  });
+}
+
+const denied = { name: "AccessDenied", $metadata: { httpStatusCode: 403 } };
+
+t.test("service signs everybody's requests with the cluster's keys", async (t) => {
+  const cluster = await startUserCluster(t, [service]);
+  const credentials = credentialsFile([alice], () => `, grants: ${all}`);
+  const { client } = await start(t, cluster, { credentials });
+  const s3 = client({ credentials: pair("alice") });
+  await s3.send(new CreateBucketCommand({ Bucket: "first" }));
+  await s3.send(new PutObjectCommand({ Bucket: "first", Key: "k", Body: "x" }));
+  t.strictSame([...cluster.owners], [["first", "service"]]);
+  t.ok(
+    cluster.asked.every((line) => line.endsWith(" as service")),
+    cluster.asked.join("\n"),
+  );
+});
+
+t.test("same signs with the caller's own keys, and the cluster's ACLs decide", async (t) => {
+  const cluster = await startUserCluster(t, [service, alice, bob]);
+  const stranger: ClusterUser = { uid: "stranger", ...pair("stranger") };
+  // No grants: where every cluster knows its users, they are the ones who decide.
+  const credentials = credentialsFile([alice, bob, stranger], () => "");
+  const identities = { a: "same" };
+  const { client, url } = await start(t, cluster, { credentials, identities });
+  const asAlice = client({ credentials: pair("alice") });
+  const asBob = client({ credentials: pair("bob") });
+  await asAlice.send(new CreateBucketCommand({ Bucket: "hers" }));
+  await asBob.send(new CreateBucketCommand({ Bucket: "his-own" }));
+  await asAlice.send(new PutObjectCommand({ Bucket: "hers", Key: "k", Body: "x" }));
+  t.strictSame(Object.fromEntries(cluster.owners), { hers: "alice", "his-own": "bob" });
+  t.ok(cluster.asked.includes("PUT /hers/k?x-id=PutObject as alice"), cluster.asked.join("\n"));
+  t.ok(cluster.asked.includes("HEAD /hers as service"), "discovery is our own question");
+
+  await t.rejects(asBob.send(new GetObjectCommand({ Bucket: "hers", Key: "k" })), denied);
+  await t.rejects(asBob.send(new CreateBucketCommand({ Bucket: "hers" })), {
+    name: "BucketAlreadyExists",
+  });
+  await t.rejects(asBob.send(new DeleteBucketCommand({ Bucket: "hers" })), denied);
+  t.ok(cluster.owners.has("hers"));
+
+  const listed = await asAlice.send(new ListBucketsCommand({}));
+  t.strictSame(
+    listed.Buckets?.map(({ Name }) => Name),
+    ["hers"],
+  );
+  t.equal(listed.Owner?.ID, "alice");
+
+  const asStranger = client({ credentials: pair("stranger") });
+  await t.rejects(asStranger.send(new ListBucketsCommand({})), denied);
+  await t.rejects(asStranger.send(new GetObjectCommand({ Bucket: "hers", Key: "k" })), {
+    name: "InvalidAccessKeyId",
+  });
+  await t.rejects(asStranger.send(new CreateBucketCommand({ Bucket: "strange" })), denied);
+  await asAlice.send(new CreateBucketCommand({ Bucket: "strange" }));
+  t.equal(cluster.owners.get("strange"), "alice", "a refused caller holds no name");
+
+  const anonymous = await fetch(`${url}/hers/k`);
+  t.equal(anonymous.status, 403);
+  await asAlice.send(new DeleteBucketCommand({ Bucket: "hers" }));
+  t.notOk(cluster.owners.has("hers"));
+});
+
+t.test("a bucket of another user is found although the service user may not see it", async (t) => {
+  const cluster = await startUserCluster(t, [service, alice]);
+  cluster.owners.set("old-bucket", "alice");
+  const credentials = credentialsFile([alice], () => "");
+  const identities = { a: "same" };
+  const { client, logLines } = await start(t, cluster, { credentials, identities });
+  const s3 = client({ credentials: pair("alice") });
+  await s3.send(new GetObjectCommand({ Bucket: "old-bucket", Key: "k" }));
+  t.ok(logLines.some(({ event }) => event === "discovery.found"));
+
+  // With keys that the cluster does not take, every bucket is forbidden and none is known.
+  cluster.users.splice(0, 1);
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "no-bucket", Key: "k" })), {
+    name: "ServiceUnavailable",
+    $metadata: { httpStatusCode: 503 },
+  });
+  cluster.users.push(service);
+  await t.rejects(s3.send(new GetObjectCommand({ Bucket: "no-bucket", Key: "k" })), {
+    name: "NoSuchBucket",
+  });
+});
+
+t.test("mapped signs with the pair of the user, and refuses one without", async (t) => {
+  const cluster = await startUserCluster(t, [service, { uid: "twin", ...pair("twin") }]);
+  const twin = `, clusters: {a: {access_key: AK-twin, secret_key: secret-of-twin}}`;
+  const credentials = credentialsFile(
+    [alice, bob],
+    (uid) => `, grants: ${all}${uid === "alice" ? twin : ""}`,
+  );
+  const identities = { a: "mapped" };
+  const { client } = await start(t, cluster, { credentials, identities });
+  const s3 = client({ credentials: pair("alice") });
+  await s3.send(new CreateBucketCommand({ Bucket: "mapped-one" }));
+  await s3.send(new PutObjectCommand({ Bucket: "mapped-one", Key: "k", Body: "x" }));
+  t.strictSame([...cluster.owners], [["mapped-one", "twin"]]);
+  const before = cluster.asked.length;
+  const asBob = client({ credentials: pair("bob") });
+  await t.rejects(asBob.send(new GetObjectCommand({ Bucket: "mapped-one", Key: "k" })), denied);
+  await t.rejects(
+    asBob.send(new PutObjectCommand({ Bucket: "mapped-one", Key: "k", Body: "x" })),
+    denied,
+  );
+  await t.rejects(asBob.send(new ListBucketsCommand({})), denied);
+  t.strictSame(cluster.asked.slice(before), [], "nothing was asked on anybody's behalf");
+});
+
+t.test("an RGW's users keep their keys, as long as it knows them", async (t) => {
+  const suspended: ClusterUser = { uid: "gone", ...pair("gone"), suspended: true };
+  const cluster = await startUserCluster(t, [service, alice, suspended]);
+  const sources =
+    "{source: rgw-admin, cluster: a, cache_ttl: 1h, negative_ttl: 1ms, max_stale: 1h}";
+  const { client, url, adminUrl } = await start(t, cluster, { sources, identities: { a: "same" } });
+  const s3 = client({ credentials: pair("alice") });
+  await s3.send(new CreateBucketCommand({ Bucket: "known" }));
+  await s3.send(new GetObjectCommand({ Bucket: "known", Key: "k" }));
+  const questions = () => cluster.asked.filter((line) => line.includes("access-key=AK-alice"));
+  t.equal(questions().length, 1, "asked once");
+  t.equal(cluster.owners.get("known"), "alice");
+
+  const unknown = { name: "InvalidAccessKeyId", $metadata: { httpStatusCode: 403 } };
+  const get = new GetObjectCommand({ Bucket: "known", Key: "k" });
+  const asBob = client({ credentials: pair("bob") });
+  await t.rejects(asBob.send(get), unknown);
+  await t.rejects(client({ credentials: pair("gone") }).send(get), unknown, "suspended");
+  cluster.users.push(bob);
+  await t.rejects(asBob.send(get), denied, "known now, and refused by the cluster itself");
+
+  cluster.adminStatus = 500;
+  const carol: ClusterUser = { uid: "carol", ...pair("carol") };
+  cluster.users.push(carol);
+  await t.rejects(client({ credentials: pair("carol") }).send(get), {
+    name: "ServiceUnavailable",
+    $metadata: { httpStatusCode: 503 },
+  });
+  await s3.send(get);
+  const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
+  for (const outcome of ["user", "unknown", "unavailable"]) {
+    t.match(metrics, `headgate_credentials_lookups_total{outcome="${outcome}"}`);
+  }
+  t.notMatch(metrics, /secret-of/);
+  t.equal((await fetch(`${url}/known/k`)).status, 403, "anonymous is nobody's key");
+});
