@@ -43,7 +43,8 @@ export async function askForPart(
     await askConditionally(cluster, request, ports, { ...read, ...given });
   if (ports.facts(cluster).answersPartNumber) {
     const response = await ask({});
-    if (response.status !== 200 || knowsParts(response) || isEmpty(response)) return response;
+    const onlyPart = number === 1 && isEmpty(response);
+    if (response.status !== 200 || knowsParts(response) || onlyPart) return response;
     response.body.cancel();
   }
   const head = await ask({ operation: "HeadObject" });

@@ -1,0 +1,209 @@
+// Conditions of writes and the ends of uploads over an upstream with RGW's habits: obeyed or 501, and
+// what a client is told was stored is what its cluster holds.
+
+import { createHash } from "node:crypto";
+import t from "tap";
+import { type FakeRequest, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
+import type { Fields, Scene } from "../support/rgw-scene.ts";
+import { openScene } from "../support/rgw-scene.ts";
+
+const md5 = (text: string) => createHash("md5").update(text).digest("hex");
+
+t.test("conditions of PutObject are obeyed or refused, never dropped", async (t) => {
+  const now = md5("now");
+  const rows: readonly (readonly [Fields, number, number])[] = [
+    // Fields, answer over the present object, answer over none.
+    [[["if-match", `"${now}"`]], 200, 404],
+    [[["if-match", now]], 200, 404],
+    [[["if-match", ` "${now}"\t`]], 200, 404],
+    [[["if-match", "*"]], 200, 404],
+    [[["if-match", '"other"']], 412, 404],
+    [[["if-match", `W/"${now}"`]], 412, 404],
+    [[["if-match", `"other", "${now}"`]], 501, 501],
+    [
+      [
+        ["if-match", '"other"'],
+        ["if-match", `"${now}"`],
+      ],
+      501,
+      501,
+    ],
+    [[["if-match", '"*"']], 501, 501],
+    [[["if-match", ""]], 501, 501],
+    [[["if-none-match", "*"]], 412, 200],
+    [[["if-none-match", `"${now}"`]], 412, 412],
+    [[["if-none-match", `W/"${now}"`]], 412, 412],
+    [[["if-none-match", '"other"']], 200, 412],
+    [[["if-none-match", `"other","${now}"`]], 501, 501],
+    [[["if-none-match", '"*"']], 501, 501],
+    [[["if-unmodified-since", "Sun, 29 Nov 2026 11:00:00 GMT"]], 501, 501],
+    [[["x-amz-if-match-size", "3"]], 501, 501],
+    [[["if-modified-since", "Sun, 29 Nov 2026 11:00:00 GMT"]], 200, 200],
+  ];
+  const { rgw, ask } = await openScene(t);
+  for (const [headers, present, absent] of rows) {
+    const name = JSON.stringify(headers);
+    rgw.put("/rep/k", "now");
+    rgw.objects.delete("/rep/none");
+    const body = "then";
+    t.equal((await ask("PUT", "/rep/k", { headers, body })).status, present, name);
+    t.equal(rgw.objects.get("/rep/k")?.body.toString(), present === 200 ? "then" : "now", name);
+    t.equal((await ask("PUT", "/rep/none", { headers, body })).status, absent, `absent ${name}`);
+    t.equal(rgw.objects.has("/rep/none"), absent === 200, `absent ${name}`);
+  }
+});
+
+t.test("an upstream of a wrong or unknown profile never overwrites on condition", async (t) => {
+  const now = md5("now");
+  for (const profile of ["aws", "s3-generic"] as const) {
+    const { rgw, ask } = await openScene(t, profile);
+    for (const headers of [
+      [["if-none-match", "*"]],
+      [["if-none-match", `"${now}"`]],
+      [["if-none-match", now]],
+      [["if-none-match", `W/"${now}"`]],
+      [["if-none-match", `"a", "${now}"`]],
+      [["if-match", '"a"']],
+      [["if-match", '"*"']],
+    ] satisfies Fields[]) {
+      rgw.put("/rep/k", "now");
+      const { status } = await ask("PUT", "/rep/k", { headers, body: "then" });
+      t.ok(status === 412 || status === 501, `${profile} ${JSON.stringify(headers)} ${status}`);
+      t.equal(rgw.objects.get("/rep/k")?.body.toString(), "now");
+    }
+  }
+});
+
+t.test("conditions that nobody would obey are refused, and nothing is done", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const upload = await begin({ rgw, ask }, "/rep/k");
+  const conditions: readonly Fields[] = [
+    [["if-match", '"a"']],
+    [["if-match", "*"]],
+    [["if-none-match", "*"]],
+    [["x-amz-if-match-size", "3"]],
+    [["x-amz-if-match-last-modified-time", "Sun, 29 Nov 2026 12:00:00 GMT"]],
+    [["if-unmodified-since", "Sun, 29 Nov 2026 12:00:00 GMT"]],
+  ];
+  rgw.put("/rep/k", "now");
+  rgw.requests.length = 0;
+  for (const headers of conditions) {
+    const name = JSON.stringify(headers);
+    t.match(
+      await ask("DELETE", "/rep/k", { headers }),
+      { status: 501, code: "NotImplemented" },
+      name,
+    );
+    const complete = { query: `uploadId=${upload}`, headers, body: completion([md5("p")]) };
+    t.equal((await ask("POST", "/rep/k", complete)).status, 501, name);
+    const create = { query: "uploads=", headers, body: "" };
+    t.equal((await ask("POST", "/rep/k", create)).status, 501, name);
+    const part = { query: `partNumber=1&uploadId=${upload}`, headers, body: "p" };
+    t.equal((await ask("PUT", "/rep/k", part)).status, 501, name);
+  }
+  t.strictSame(rgw.requests, [], "no cluster was asked");
+});
+
+type Rgw = Pick<Scene, "rgw" | "ask">;
+
+const initiated =
+  "<InitiateMultipartUploadResult><Bucket>zone-b</Bucket><Key>zone-k</Key><UploadId>2~up</UploadId></InitiateMultipartUploadResult>";
+
+/** Begins an upload and gives the client's upload id. */
+async function begin({ rgw, ask }: Rgw, path: string): Promise<string> {
+  rgw.intercept = ({ query }) =>
+    query.has("uploads") ? rgwAnswer("200 OK", ["Content-Type: application/xml"], initiated) : null;
+  const { body } = await ask("POST", path, { query: "uploads=", body: "" });
+  rgw.intercept = null;
+  return /<UploadId>(.*?)<\/UploadId>/.exec(body)?.[1] ?? "";
+}
+
+function completion(etags: readonly string[]): string {
+  const parts = etags.map(
+    (etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${etag}</ETag></Part>`,
+  );
+  return `<CompleteMultipartUpload>${parts.join("")}</CompleteMultipartUpload>`;
+}
+
+function completed(etag: string): string {
+  const document = `<CompleteMultipartUploadResult><Location>http://zone-a.internal:7481/zone-b/k</Location><Bucket>zone-b</Bucket><Key>zone-k</Key><ETag>${etag}</ETag></CompleteMultipartUploadResult>`;
+  return rgwAnswer("200 OK", ["Content-Type: application/xml"], document);
+}
+
+t.test("Complete answers the ETag and the client's own names", async (t) => {
+  const parts = ["one", "two", "three"].map(md5);
+  const digest = createHash("md5")
+    .update(Buffer.from(parts.join(""), "hex"))
+    .digest("hex");
+  for (const told of ["", `${digest}-3`, `&quot;${digest}-3&quot;`]) {
+    const scene = await openScene(t);
+    const uploadId = await begin(scene, "/rep/a%20b");
+    scene.rgw.intercept = ({ method }) => (method === "POST" ? completed(told) : null);
+    const given = { query: `uploadId=${uploadId}`, body: completion(parts) };
+    const { status, body } = await scene.ask("POST", "/rep/a%20b", given);
+    t.equal(status, 200);
+    t.match(body, `<ETag>&quot;${digest}-3&quot;</ETag>`);
+    t.match(body, `<Location>${scene.headgate.url}/rep/a%20b</Location>`);
+    t.match(body, "<Bucket>rep</Bucket><Key>a b</Key>");
+    t.notMatch(body, "zone");
+  }
+});
+
+t.test("an ETag that parts do not tell is looked up", async (t) => {
+  const scene = await openScene(t);
+  const uploadId = await begin(scene, "/rep/k");
+  scene.rgw.put("/rep/k", "all", { etag: "encrypted-1" });
+  scene.rgw.intercept = ({ method }) => (method === "POST" ? completed("") : null);
+  const given = { query: `uploadId=${uploadId}`, body: completion(["not-an-md5"]) };
+  t.match((await scene.ask("POST", "/rep/k", given)).body, "<ETag>&quot;encrypted-1&quot;</ETag>");
+});
+
+t.test("an upload that is gone is never told to have become another object", async (t) => {
+  const parts = [md5("one")];
+  const digest = createHash("md5")
+    .update(Buffer.from(md5("one"), "hex"))
+    .digest("hex");
+  const listed = (status: string) => (request: FakeRequest) => {
+    if (request.method === "POST") return rgwError("500 Internal Server Error", "InternalError");
+    if (!request.query.has("uploadId")) return null;
+    return status.startsWith("404")
+      ? rgwError(status, "NoSuchKey", request)
+      : rgwAnswer("200 OK", [], "<ListPartsResult/>");
+  };
+  const rows = [
+    // RGW 16.2 and 18.2, over a present object: 200 with its ETag.
+    [() => completed("00000000000000000000000000000000"), null, 404, "NoSuchUpload"],
+    [() => completed(`${"0".repeat(32)}-1`), null, 404, "NoSuchUpload"],
+    // Over none: 500.
+    [listed("404 Not Found"), null, 404, "NoSuchUpload"],
+    [listed("404 Not Found"), "another", 404, "NoSuchUpload"],
+    // It was completed after all.
+    [listed("404 Not Found"), `${digest}-1`, 200, null],
+    // It is still there: the error is one.
+    [listed("200 OK"), null, 500, "InternalError"],
+  ] as const;
+  for (const [intercept, etag, status, code] of rows) {
+    const scene = await openScene(t);
+    const uploadId = await begin(scene, "/rep/k");
+    if (etag !== null) scene.rgw.put("/rep/k", "x", { etag });
+    scene.rgw.intercept = (request) =>
+      request.method === "HEAD" || request.query.size === 0 ? null : intercept(request);
+    const given = { query: `uploadId=${uploadId}`, body: completion(parts) };
+    t.match(await scene.ask("POST", "/rep/k", given), { status, code });
+  }
+});
+
+t.test("ListParts of an unknown upload is NoSuchUpload, of an unknown bucket is not", async (t) => {
+  const scene = await openScene(t);
+  const uploadId = await begin(scene, "/rep/k");
+  for (const [told, code] of [
+    ["NoSuchKey", "NoSuchUpload"],
+    ["NoSuchUpload", "NoSuchUpload"],
+    ["NoSuchBucket", "NoSuchBucket"],
+  ] as const) {
+    scene.rgw.intercept = (request) => rgwError("404 Not Found", told, request);
+    const got = await scene.ask("GET", "/rep/k", { query: `uploadId=${uploadId}` });
+    t.match(got, { status: 404, code });
+    t.notMatch(got.body, "1052-a");
+  }
+});
