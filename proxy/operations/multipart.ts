@@ -200,7 +200,8 @@ async function absentUpload(response: UpstreamResponse, pin: UploadPin): Promise
   return { ...passOn(response, pin.cluster), body };
 }
 
-interface PinnedRequest {
+/** A request for an upload that a handle names. */
+export interface PinnedRequest {
   readonly pin: UploadPin;
   /** The client's query with the upstream's own upload id. */
   readonly query: QueryList;
@@ -208,7 +209,7 @@ interface PinnedRequest {
 }
 
 /** @throws S3Error NoSuchUpload for a handle that is not ours, or is for another bucket or key. */
-function pinOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
+export function pinOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
   const { bucket, key } = objectOf(request);
   const handle = request.query.find(([name]) => name === "uploadId")?.[1] ?? "";
   const binding = { keys: ports.handleKeys, tenant: request.tenant, bucket, key };

@@ -7,6 +7,8 @@ import { operationFacts } from "../s3/operation.ts";
 import { createBucket, deleteBucket, passBucketRequest } from "./bucket.ts";
 import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
+import { copyObject } from "./copy-object.ts";
+import { uploadPartCopy } from "./copy-part.ts";
 import { deleteObjects } from "./delete-objects.ts";
 import { listBuckets } from "./list-buckets.ts";
 import { listObjects } from "./listing.ts";
@@ -24,6 +26,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   AbortMultipartUpload: abortUpload,
   AppendObject: appendObject,
   CompleteMultipartUpload: completeUpload,
+  CopyObject: copyObject,
   CreateBucket: createBucket,
   CreateMultipartUpload: createUpload,
   DeleteBucket: deleteBucket,
@@ -41,6 +44,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   PutObject: putObject,
   SelectObjectContent: selectContent,
   UploadPart: uploadPart,
+  UploadPartCopy: uploadPartCopy,
 };
 
 /** Whether an operation is served: the same set that operation.ts calls supported. */

@@ -1,6 +1,7 @@
 // The conditions that a copy puts on its source, x-amz-copy-source-if-*, evaluated as S3 documents them
 // (S3 API Reference CopyObject): any that does not hold is 412, also where a GET would be 304.
 
+import { matchesStrongly, matchesWeakly, readTagCondition } from "./entity-tags.ts";
 import { fieldValue, type HeaderList } from "./headers.ts";
 
 /** What conditions compare with. */
@@ -25,7 +26,8 @@ export function hasSourceConditions(headers: HeaderList): boolean {
 export function sourceConditionsHold(headers: HeaderList, source: SourceState): boolean {
   const match = fieldValue(headers, `${prefix}match`);
   if (match !== null) {
-    if (!names(match, source.etag)) return false;
+    const tags = readTagCondition(match);
+    if (tags === null || !matchesStrongly(tags, source.etag)) return false;
   } else {
     const limitMs = dateOf(fieldValue(headers, `${prefix}unmodified-since`));
     if (limitMs !== null && !(source.modifiedMs !== null && source.modifiedMs <= limitMs)) {
@@ -33,21 +35,12 @@ export function sourceConditionsHold(headers: HeaderList, source: SourceState): 
     }
   }
   const noneMatch = fieldValue(headers, `${prefix}none-match`);
-  if (noneMatch !== null) return !names(noneMatch, source.etag);
+  if (noneMatch !== null) {
+    const tags = readTagCondition(noneMatch);
+    return tags === null || !matchesWeakly(tags, source.etag);
+  }
   const sinceMs = dateOf(fieldValue(headers, `${prefix}modified-since`));
   return sinceMs === null || (source.modifiedMs !== null && source.modifiedMs > sinceMs);
-}
-
-function names(field: string, etag: string): boolean {
-  const bare = unquoted(etag);
-  return field.split(",").some((item) => {
-    const wanted = item.trim();
-    return wanted === "*" || unquoted(wanted) === bare;
-  });
-}
-
-function unquoted(etag: string): string {
-  return etag.replace(/^W\//, "").replaceAll('"', "");
 }
 
 function dateOf(field: string | null): number | null {

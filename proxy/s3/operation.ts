@@ -254,7 +254,7 @@ export const operationFacts = {
   GetObject: readObject(null),
   HeadObject: { ...readObject(null), method: "HEAD" },
   PutObject: { ...placing, method: "PUT" },
-  CopyObject: { ...placing, method: "PUT", ...soon },
+  CopyObject: { ...placing, method: "PUT" },
   /** Ceph RGW's `?append&position=N`. */
   AppendObject: { ...placing, method: "PUT", subresource: "append" },
   RenameObject: refused(
@@ -269,7 +269,6 @@ export const operationFacts = {
     class: "write",
     method: "PUT",
     parameter: "uploadId",
-    ...soon,
   },
   CompleteMultipartUpload: {
     ...upload,

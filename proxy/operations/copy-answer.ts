@@ -1,0 +1,83 @@
+// What a copy sends to the cluster that makes it, and how it is answered: the same document whether the
+// upstream copied or the bytes went through here.
+
+import type { UpstreamResponse } from "../placement/ports.ts";
+import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
+import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { HeaderList } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import {
+  assertAbsenceKnown,
+  documentAnswer,
+  isAbsenceKnown,
+  passOn,
+  readDocument,
+} from "./send.ts";
+import { type SourceState, sourceOf } from "./source-read.ts";
+
+/** The request's own fields, with a source that every decoding reads alike. */
+export function headersOnCluster(request: OperationRequest): HeaderList {
+  const source = sourceOf(request);
+  return request.headers.map(([name, value]) =>
+    name === copySourceField ? [name, copySourceValue(source)] : [name, value],
+  );
+}
+
+/** The answer to a copy that a cluster made. @throws S3Error also for an error inside a 200. */
+export async function onClusterAnswer(
+  response: UpstreamResponse,
+  cluster: ClusterId,
+  asked: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<OperationAnswer> {
+  const { request, ports } = asked;
+  // RGW 18.2 answers a condition that does not hold as it would to a GET.
+  if (response.status === 304) throw new S3Error("PreconditionFailed");
+  const known = { ...request, record: sourceOf(request).record };
+  if (response.status === 404 && !isAbsenceKnown(known, ports)) {
+    response.body.cancel();
+    assertAbsenceKnown(known, ports);
+  }
+  if (response.status !== 200) return passOn(response, cluster);
+  const reading = readCopyResult(await readDocument(response));
+  switch (reading.kind) {
+    case "unreadable":
+      throw new S3Error("ServiceUnavailable", {
+        message: "A cluster answers a document that cannot be read",
+      });
+    case "failed": {
+      const { code, message } = reading.document;
+      throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
+    }
+    case "copied": {
+      const document = copyResultDocument(reading.name, reading);
+      const kept = response.headers.filter(([name]) => name.startsWith("x-amz-"));
+      const answer = documentAnswer(document, cluster);
+      return { ...answer, headers: [...answer.headers, ...kept] };
+    }
+  }
+}
+
+/** Our own answer to a copy that went through here. */
+export function throughAnswer(
+  request: OperationRequest,
+  ports: OperationPorts,
+  made: {
+    readonly state: SourceState;
+    readonly cluster: ClusterId;
+    readonly etag: string | null;
+    /** Of the write's answer. */
+    readonly headers: HeaderList;
+  },
+): OperationAnswer {
+  const { state, cluster, etag, headers } = made;
+  const name = request.operation === "UploadPartCopy" ? "CopyPartResult" : "CopyObjectResult";
+  const lastModified = new Date(ports.clock.nowMs()).toISOString();
+  const document = copyResultDocument(name, { etag, lastModified, checksums: [] });
+  const answer = documentAnswer(document, cluster);
+  const kept = headers.filter(([field]) => field.startsWith("x-amz-"));
+  const { versionId } = state;
+  const version = versionId === null ? [] : [["x-amz-copy-source-version-id", versionId] as const];
+  return { ...answer, headers: [...answer.headers, ...kept, ...version] };
+}

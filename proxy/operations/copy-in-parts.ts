@@ -1,0 +1,238 @@
+// A copy between clusters as a multipart upload: some parts at a time, each read and written as a stream.
+// Until Complete there is no object; whatever fails before it ends the parts under way and aborts the
+// upload. Once Complete was sent without an answer it is left alone: an RGW that is told to abort what it
+// is completing can lose parts of the object.
+
+import { partFields } from "../s3/copy-fields.ts";
+import type { CopyRange } from "../s3/copy-source.ts";
+import { S3Error } from "../s3/errors.ts";
+import { fieldValue, type HeaderList } from "../s3/headers.ts";
+import {
+  type CompletePart,
+  completeRequestDocument,
+  multipartEtag,
+  readCompleteResult,
+  readInitiateResult,
+} from "../s3/multipart-document.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { throughAnswer } from "./copy-answer.ts";
+import type { Mutation } from "./mutation.ts";
+import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
+import { openSource, type SourceState } from "./source-read.ts";
+
+/** Parts under way at once. */
+const width = 4;
+
+export interface CopyPlan {
+  readonly state: SourceState;
+  readonly target: ClusterId;
+  /** Of the object to be made. */
+  readonly fields: HeaderList;
+}
+
+interface Work {
+  readonly plan: CopyPlan;
+  readonly parts: readonly CopyRange[];
+  readonly mutation: Mutation;
+}
+
+export async function copyInParts(
+  request: OperationRequest,
+  ports: OperationPorts,
+  work: Work,
+): Promise<OperationAnswer> {
+  const { plan } = work;
+  const { target, fields } = plan;
+  const begin = upstreamRequest(request, {
+    operation: "CreateMultipartUpload",
+    query: [["uploads", null]],
+    headers: fields,
+  });
+  const begun = await ports.upstream.send(target, begin, request.signal);
+  if (begun.status !== 200) return passOn(begun, target);
+  const reading = readInitiateResult(await readDocument(begun));
+  if (reading.kind === "error") throw unreadable();
+  const upload = { id: reading.uploadId, headers: begun.headers };
+  let completing = false;
+  try {
+    const parts = await sendParts(request, ports, { ...work, upload });
+    await work.mutation.commit();
+    completing = true;
+    const answer = await complete(request, ports, { plan, parts, upload });
+    if (answer.status >= 400 && answer.status < 500) await abort(request, ports, { plan, upload });
+    return answer;
+  } catch (caught) {
+    const refused = caught instanceof S3Error && caught.status < 500;
+    if (!completing || refused) await abort(request, ports, { plan, upload });
+    throw caught;
+  }
+}
+
+interface Upload {
+  /** The upstream's own id. */
+  readonly id: string;
+  /** Of the answer that began it. */
+  readonly headers: HeaderList;
+}
+
+/** Every part, in order. The first failure ends all others. */
+async function sendParts(
+  request: OperationRequest,
+  ports: OperationPorts,
+  work: Work & { readonly upload: Upload },
+): Promise<readonly CompletePart[]> {
+  const { parts } = work;
+  const sent: CompletePart[] = [];
+  const all = new AbortController();
+  const left = { handleEvent: () => all.abort(request.signal.reason) };
+  request.signal.addEventListener("abort", left);
+  if (request.signal.aborted) left.handleEvent();
+  let next = 0;
+  const ended: { by: Error | null } = { by: null };
+  const worker = async (): Promise<void> => {
+    for (let index = next++; index < parts.length && ended.by === null; index = next++) {
+      const range = parts[index];
+      if (range === undefined) return;
+      const partNumber = index + 1;
+      try {
+        const etag = await sendPart(request, ports, { ...work, range, partNumber, all });
+        sent[index] = { partNumber, etag, checksums: [] };
+      } catch (caught) {
+        ended.by ??= caught instanceof Error ? caught : new Error(String(caught));
+        all.abort(caught);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(width, parts.length) }, worker));
+  request.signal.removeEventListener("abort", left);
+  if (ended.by !== null) throw ended.by;
+  return sent;
+}
+
+/** @returns the part's ETag as answered. */
+async function sendPart(
+  request: OperationRequest,
+  ports: OperationPorts,
+  work: {
+    readonly plan: CopyPlan;
+    readonly upload: Upload;
+    readonly range: CopyRange;
+    readonly partNumber: number;
+    readonly all: AbortController;
+  },
+): Promise<string> {
+  const { plan, upload, range, partNumber, all } = work;
+  const { state, target } = plan;
+  const body = await openSource(request, ports, { state, range, signal: all.signal });
+  let fault: unknown = null;
+  const chunks = watched(body.chunks({ verifySha256: false }), (caught) => {
+    fault = caught;
+  });
+  const sent = upstreamRequest(request, {
+    operation: "UploadPart",
+    query: [
+      ["partNumber", String(partNumber)],
+      ["uploadId", upload.id],
+    ],
+    headers: partFields(request.headers),
+    body: { kind: "stream", lengthBytes: body.lengthBytes, chunks },
+  });
+  try {
+    const response = await ports.upstream.send(target, sent, all.signal);
+    await discard(response);
+    const etag = fieldValue(response.headers, "etag");
+    if (response.status !== 200 || etag === null) throw refusedPart(response.status);
+    return etag;
+  } catch (caught) {
+    throw fault ?? caught;
+  }
+}
+
+async function* watched(
+  chunks: AsyncIterable<Uint8Array>,
+  failed: (caught: unknown) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (caught) {
+    failed(caught);
+    throw caught;
+  }
+}
+
+function refusedPart(status: number): S3Error {
+  const message = `A cluster refuses a part of the copy with status ${status}`;
+  return new S3Error("ServiceUnavailable", { message, retryAfterSeconds: 1 });
+}
+
+async function complete(
+  request: OperationRequest,
+  ports: OperationPorts,
+  done: {
+    readonly plan: CopyPlan;
+    readonly parts: readonly CompletePart[];
+    readonly upload: Upload;
+  },
+): Promise<OperationAnswer> {
+  const { plan, parts, upload } = done;
+  const bytes = Buffer.from(completeRequestDocument(parts), "utf8");
+  const sent = upstreamRequest(request, {
+    operation: "CompleteMultipartUpload",
+    query: [["uploadId", upload.id]],
+    headers: [],
+    body: { kind: "bytes", bytes },
+  });
+  const response = await ports.upstream.send(plan.target, sent, request.signal);
+  if (response.status !== 200) return passOn(response, plan.target);
+  const reading = readCompleteResult(await readDocument(response));
+  if (reading.kind === "error") throw unreadable();
+  if (reading.kind === "failed") {
+    const { code, message } = reading.document;
+    throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
+  }
+  const etag = reading.etag ?? multipartEtag(parts.map((part) => part.etag));
+  // Encryption is told when an upload begins, the version when it ends.
+  const headers = [...upload.headers, ...response.headers];
+  const { state, target: cluster } = plan;
+  return throughAnswer(request, ports, { state, cluster, etag, headers: distinct(headers) });
+}
+
+function distinct(headers: HeaderList): HeaderList {
+  return [...new Map(headers.filter(([name]) => !abortFields.test(name))).entries()];
+}
+
+const abortFields = /^x-amz-(?:abort-|request-id$|id-2$)/;
+
+/** Once, whether the client is still there or not; what is left is seen and removed by lifecycle rules. */
+async function abort(
+  request: OperationRequest,
+  ports: OperationPorts,
+  left: { readonly plan: CopyPlan; readonly upload: Upload },
+): Promise<void> {
+  const { target } = left.plan;
+  const sent = upstreamRequest(request, {
+    operation: "AbortMultipartUpload",
+    query: [["uploadId", left.upload.id]],
+    headers: [],
+  });
+  try {
+    const response = await ports.upstream.send(target, sent, new AbortController().signal);
+    await discard(response);
+    if (response.status < 300 || response.status === 404) return;
+    throw new Error(`The abort is answered with status ${response.status}`);
+  } catch (caught) {
+    ports.log.write("warn", "copy.not_aborted", {
+      requestId: request.requestId,
+      cluster: target,
+      bucket: request.bucket,
+      cause: caught instanceof Error ? caught.message : String(caught),
+    });
+  }
+}
+
+function unreadable(): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: "A cluster answers a document that cannot be read",
+  });
+}

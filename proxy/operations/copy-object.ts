@@ -1,0 +1,145 @@
+// CopyObject (placement.md §12). On one cluster the upstream copies; between clusters, and where the
+// upstream would not heed what the request says of its source, the bytes go through here. Either way the
+// object is there whole or not at all.
+
+import { hasSourceConditions } from "../s3/copy-conditions.ts";
+import type { CopyDirectives } from "../s3/copy-fields.ts";
+import {
+  changesNothing,
+  destinationFields,
+  readDirectives,
+  requestTags,
+} from "../s3/copy-fields.ts";
+import { copyParts } from "../s3/copy-parts.ts";
+import { S3Error } from "../s3/errors.ts";
+import { fieldValue } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
+import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
+import { openGate, readShortBody } from "./gate.ts";
+import { type Mutation, mutate } from "./mutation.ts";
+import { firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import {
+  assertCopySize,
+  lookAtSource,
+  openSource,
+  sourceCluster,
+  sourceOf,
+  sourceTags,
+} from "./source-read.ts";
+import { refuseConditions } from "./write-conditions.ts";
+
+export async function copyObject(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const target = request.target ?? firstCandidate(request);
+  if (request.body !== null) await readShortBody(request.body, 0);
+  const facts = ports.facts(target);
+  if (!facts.honoursConditionalCopy) refuseConditions(request.headers, "CopyObject");
+  const reading = readDirectives(request.headers);
+  if (reading.kind === "error") throw reading.error;
+  const { directives } = reading;
+  assertChange(request, directives);
+  const judged = hasSourceConditions(request.headers);
+  const cluster = await sourceCluster(request, ports);
+  if (cluster === target && (!judged || facts.honoursCopySourceConditions)) {
+    return await copyOnCluster(request, ports, target);
+  }
+  // Nobody judges these at the moment of the write.
+  refuseConditions(request.headers, "CopyObject between clusters");
+  return await copyThrough(request, ports, { target, directives });
+}
+
+/** @throws S3Error InvalidRequest for a copy of an object to itself that changes nothing. */
+function assertChange(request: OperationRequest, directives: CopyDirectives): void {
+  const { tenant, bucket, key, versionId } = sourceOf(request);
+  const itself = tenant === request.tenant && bucket === request.bucket && key === request.key;
+  if (!itself || versionId !== null || !changesNothing(request.headers, directives)) return;
+  throw new S3Error("InvalidRequest", {
+    message:
+      "A copy of an object to itself must change its metadata, storage class, website redirect location or encryption",
+  });
+}
+
+async function copyOnCluster(
+  request: OperationRequest,
+  ports: OperationPorts,
+  cluster: ClusterId,
+): Promise<OperationAnswer> {
+  return await mutate(request, ports, async (mutation) => {
+    await mutation.commit();
+    const headers = headersOnCluster(request);
+    const sent = upstreamRequest(request, { query: [], headers });
+    const response = await ports.upstream.send(cluster, sent, request.signal);
+    const answer = await onClusterAnswer(response, cluster, { request, ports });
+    if (answer.status === 200) noteWritten(request, ports, { cluster, bytes: 0 });
+    return answer;
+  });
+}
+
+async function copyThrough(
+  request: OperationRequest,
+  ports: OperationPorts,
+  to: { readonly target: ClusterId; readonly directives: CopyDirectives },
+): Promise<OperationAnswer> {
+  const { target, directives } = to;
+  const state = await lookAtSource(request, ports);
+  assertCopySize(state.sizeBytes);
+  const tags =
+    directives.tagging === "REPLACE"
+      ? requestTags(request.headers)
+      : await sourceTags(request, ports, state);
+  const fields = destinationFields(request.headers, state.headers, { directives, tags });
+  const plan = { state, target, fields };
+  const parts = copyParts(state.sizeBytes, state.etag);
+  const answer = await mutate(request, ports, async (mutation) =>
+    parts === null
+      ? await copyInOnePiece(request, ports, { plan, mutation })
+      : await copyInParts(request, ports, { plan, parts, mutation }),
+  );
+  if (answer.status < 300) noteWritten(request, ports, { cluster: target, bytes: state.sizeBytes });
+  return answer;
+}
+
+async function copyInOnePiece(
+  request: OperationRequest,
+  ports: OperationPorts,
+  work: { readonly plan: CopyPlan; readonly mutation: Mutation },
+): Promise<OperationAnswer> {
+  const { plan, mutation } = work;
+  const { state, target, fields } = plan;
+  const body = await openSource(request, ports, { state, range: null, signal: request.signal });
+  const gate = await openGate(body, { verifySha256: false, commit: () => mutation.commit() });
+  try {
+    const sent = upstreamRequest(request, {
+      operation: "PutObject",
+      query: [],
+      headers: fields,
+      body: gate.body,
+    });
+    const response = await ports.upstream.send(target, sent, request.signal);
+    if (response.status !== 200) return passOn(response, target);
+    await readDocument(response);
+    const etag = fieldValue(response.headers, "etag");
+    return throughAnswer(request, ports, {
+      state,
+      cluster: target,
+      etag,
+      headers: response.headers,
+    });
+  } catch (caught) {
+    throw gate.fault() ?? caught;
+  }
+}
+
+function noteWritten(
+  request: OperationRequest,
+  ports: OperationPorts,
+  written: { readonly cluster: ClusterId; readonly bytes: number },
+): void {
+  const source = request.record?.value.route.source ?? "settled";
+  ports.meter.writeRouted(written.cluster, source, written.bytes);
+  if (request.bucket !== null) ports.resettler.noteNonEmpty(request.tenant, request.bucket);
+}

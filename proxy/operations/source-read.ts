@@ -1,0 +1,203 @@
+// The reading side of a copy that goes through this process: the source as it is now, and its bytes by
+// range, each bound to the ETag first seen, so that a source that changes under way is an error and never
+// a mixture of two objects. Asked on the caller's behalf, as its own GetObject would be.
+
+import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from "../placement/ports.ts";
+import { hasSourceConditions, sourceConditionsHold } from "../s3/copy-conditions.ts";
+import { readTags } from "../s3/copy-document.ts";
+import { sourceReadFields } from "../s3/copy-fields.ts";
+import { maxCopyBytes } from "../s3/copy-parts.ts";
+import type { CopyRange } from "../s3/copy-source.ts";
+import { S3Error } from "../s3/errors.ts";
+import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { ClientBody, OperationPorts, OperationRequest, PlacedSource } from "./context.ts";
+import { discard, readDocument, upstreamRequest } from "./send.ts";
+import { visibleCopy } from "./visible-copy.ts";
+
+/** A source as HeadObject showed it. */
+export interface SourceState {
+  readonly cluster: ClusterId;
+  readonly sizeBytes: number;
+  /** As answered, quotes and all. */
+  readonly etag: string;
+  readonly versionId: string | null;
+  readonly headers: HeaderList;
+}
+
+export function sourceOf(request: OperationRequest): PlacedSource {
+  if (request.source === null) throw new Error("A copy has a source: it was classified by it");
+  return request.source;
+}
+
+/** The cluster of the visible copy: no question where only one may have it. */
+export async function sourceCluster(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<ClusterId> {
+  const [only, ...others] = sourceOf(request).candidates;
+  if (only !== undefined && others.length === 0) return only;
+  return (await lookAtSource(request, ports)).cluster;
+}
+
+/**
+ * The source as it is, its conditions judged.
+ * @throws S3Error NoSuchKey, NoSuchVersion, AccessDenied, PreconditionFailed, InvalidRequest beyond the
+ * size that S3 copies.
+ */
+export async function lookAtSource(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<SourceState> {
+  const { record, candidates } = sourceOf(request);
+  const { response, cluster } = await visibleCopy(
+    { ...request, record, candidates },
+    ports,
+    (one) => ports.upstream.send(one, sourceRequest(request, "HeadObject"), request.signal),
+  );
+  await discard(response);
+  if (response.status !== 200) throw absence(response, request);
+  const { headers } = response;
+  const sizeBytes = Number(fieldValue(headers, "content-length") ?? Number.NaN);
+  const etag = fieldValue(headers, "etag") ?? "";
+  if (!Number.isSafeInteger(sizeBytes) || etag === "") {
+    throw new S3Error("ServiceUnavailable", { message: "A cluster does not describe the source" });
+  }
+  const modifiedMs = Date.parse(fieldValue(headers, "last-modified") ?? "");
+  const state = { etag, modifiedMs: Number.isFinite(modifiedMs) ? modifiedMs : null };
+  if (hasSourceConditions(request.headers) && !sourceConditionsHold(request.headers, state)) {
+    throw new S3Error("PreconditionFailed");
+  }
+  const versionId = fieldValue(headers, "x-amz-version-id");
+  return { cluster, sizeBytes, etag, versionId, headers };
+}
+
+/** @throws S3Error InvalidRequest beyond the size that one copy may have. */
+export function assertCopySize(sizeBytes: number): void {
+  if (sizeBytes <= maxCopyBytes) return;
+  throw new S3Error("InvalidRequest", {
+    message: `The copy source is larger than the ${maxCopyBytes} bytes that can be copied at once`,
+  });
+}
+
+/** Bytes of the source as a body that ends by throwing when they are not those that were looked at. */
+export async function openSource(
+  request: OperationRequest,
+  ports: OperationPorts,
+  from: { readonly state: SourceState; readonly range: CopyRange | null; readonly signal: Signal },
+): Promise<ClientBody> {
+  const { state, range, signal } = from;
+  const lengthBytes = range === null ? state.sizeBytes : range.last - range.first + 1;
+  const asked: HeaderList = [
+    ["if-match", state.etag],
+    ...(range === null ? [] : [["range", `bytes=${range.first}-${range.last}`] as const]),
+  ];
+  const response = await reading(() =>
+    ports.upstream.send(state.cluster, sourceRequest(request, "GetObject", asked), signal),
+  );
+  const { status, headers, body } = response;
+  const announced = Number(fieldValue(headers, "content-length") ?? Number.NaN);
+  const same = fieldValue(headers, "etag") === state.etag && announced === lengthBytes;
+  if (status !== (range === null ? 200 : 206) || !same) {
+    body.cancel();
+    throw status >= 500 ? unreadable() : changed(request);
+  }
+  return { lengthBytes, sha256: null, chunks: () => readingChunks(body, lengthBytes) };
+}
+
+type Signal = OperationRequest["signal"];
+
+/** The tags of the source, `a=1&b=2`; empty when it has none. */
+export async function sourceTags(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { cluster, headers }: SourceState,
+): Promise<string> {
+  // An RGW counts the tags in the answer to HEAD wherever there are any.
+  const counts = ports.facts(cluster).backend === "rgw";
+  if (counts && fieldValue(headers, "x-amz-tagging-count") === null) return "";
+  const asked = sourceRequest(request, "GetObjectTagging");
+  const response = await reading(() => ports.upstream.send(cluster, asked, request.signal));
+  const bytes = await readDocument(response);
+  if (response.status === 403) throw new S3Error("AccessDenied");
+  // Without tags, or without a notion of them.
+  if (response.status === 404 || response.status === 501) return "";
+  const tags = response.status === 200 ? readTags(bytes) : null;
+  if (tags === null) throw unreadable();
+  return tags;
+}
+
+function sourceRequest(
+  request: OperationRequest,
+  operation: "HeadObject" | "GetObject" | "GetObjectTagging",
+  fields: HeaderList = [],
+): UpstreamRequest {
+  const { tenant, bucket, key, versionId } = sourceOf(request);
+  const query: QueryList = [
+    ...(operation === "GetObjectTagging" ? [["tagging", null] as const] : []),
+    ...(versionId === null ? [] : [["versionId", versionId] as const]),
+  ];
+  const headers = [...sourceReadFields(request.headers), ...fields];
+  return { ...upstreamRequest(request, { operation, query, headers }), tenant, bucket, key };
+}
+
+/** What an answer to HEAD without a body says of a source that cannot be copied. */
+function absence({ status }: UpstreamResponse, request: OperationRequest): S3Error {
+  const { versionId } = sourceOf(request);
+  switch (status) {
+    case 404:
+      return new S3Error(versionId === null ? "NoSuchKey" : "NoSuchVersion");
+    case 403:
+      return new S3Error("AccessDenied");
+    case 405:
+      return new S3Error("InvalidRequest", {
+        message: "The source of a copy must not be a delete marker that is named by its version",
+      });
+    default:
+      return status >= 400 && status < 500
+        ? new S3Error("InvalidRequest", {
+            message: "The source of the copy cannot be read like this",
+          })
+        : unreadable();
+  }
+}
+
+/** A failure of the source is none of the destination: nothing is known to be unknown there. */
+async function reading<Result>(read: () => Promise<Result>): Promise<Result> {
+  try {
+    return await read();
+  } catch (caught) {
+    throw caught instanceof UpstreamError ? unreadable(caught) : caught;
+  }
+}
+
+async function* readingChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  lengthBytes: number,
+): AsyncGenerator<Uint8Array> {
+  let seen = 0;
+  try {
+    for await (const chunk of chunks) {
+      seen += chunk.length;
+      yield chunk;
+    }
+  } catch (caught) {
+    throw caught instanceof UpstreamError ? unreadable(caught) : caught;
+  }
+  if (seen !== lengthBytes) throw unreadable();
+}
+
+function unreadable(cause?: unknown): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: "The cluster that holds the source of the copy does not give it",
+    retryAfterSeconds: 1,
+    cause,
+  });
+}
+
+function changed(request: OperationRequest): S3Error {
+  const message = "The source changed during the copy";
+  return hasSourceConditions(request.headers)
+    ? new S3Error("PreconditionFailed", { message })
+    : new S3Error("SlowDown", { message, retryAfterSeconds: 1 });
+}
