@@ -16,7 +16,7 @@ const names: ReadonlySet<string> = new Set([
   "x-amz-if-match-size",
 ]);
 
-export function isConditional(headers: HeaderList): boolean {
+function isConditional(headers: HeaderList): boolean {
   return headers.some(([name]) => names.has(name));
 }
 

@@ -15,7 +15,7 @@ export interface FakeRequest {
   readonly body: Buffer;
 }
 
-export interface FakeObject {
+interface FakeObject {
   readonly body: Buffer;
   /** Without quotes. */
   readonly etag: string;

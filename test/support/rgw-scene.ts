@@ -21,7 +21,7 @@ export interface Scene {
   ) => Promise<SceneAnswer>;
 }
 
-export interface SceneAnswer {
+interface SceneAnswer {
   readonly status: number;
   readonly head: string;
   readonly body: string;
