@@ -73,6 +73,42 @@ export function listObjects(request: DemoRequest, ports: DemoPorts): DemoAnswer 
   );
 }
 
+/** ListObjectVersions: nothing here is versioned, so each object is the only version of its key. */
+export function listVersions(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const bucket = ports.store.bucket(bucketOf(request));
+  const { query } = request;
+  const after = queryValue(query, "key-marker") ?? "";
+  const question: Question = {
+    prefix: queryValue(query, "prefix") ?? "",
+    delimiter: queryValue(query, "delimiter") ?? "",
+    after,
+    maxKeys: maxKeysOf(queryValue(query, "max-keys")),
+  };
+  const page = pageOf(bucket, question);
+  const next = page.next === null ? [] : [element("NextKeyMarker", page.next)];
+  return documentAnswer(
+    s3Document("ListVersionsResult", [
+      element("Name", bucket.name),
+      element("Prefix", question.prefix),
+      element("KeyMarker", after),
+      element("VersionIdMarker", ""),
+      ...next,
+      element("MaxKeys", String(question.maxKeys)),
+      element("IsTruncated", String(page.next !== null)),
+      ...page.objects.map((object) =>
+        group("Version", [
+          element("Key", object.key),
+          element("VersionId", "null"),
+          element("IsLatest", "true"),
+          element("ETag", object.etag),
+          element("Size", String(object.bytes.length)),
+        ]),
+      ),
+      ...page.prefixes.map((prefix) => group("CommonPrefixes", [element("Prefix", prefix)])),
+    ]),
+  );
+}
+
 function pageOf(bucket: DemoBucket, question: Question): Page {
   const objects: StoredObject[] = [];
   const prefixes: string[] = [];

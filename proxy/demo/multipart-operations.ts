@@ -85,6 +85,38 @@ export function listParts(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   );
 }
 
+/** ListMultipartUploads, as Ceph RGW has it: in the order of `key.id`, a delimiter not understood. */
+export function listUploads(request: DemoRequest, ports: DemoPorts): DemoAnswer {
+  const bucket = ports.store.bucket(bucketOf(request));
+  const prefix = queryValue(request.query, "prefix") ?? "";
+  const marker = queryValue(request.query, "key-marker") ?? "";
+  const after = `${marker}.${queryValue(request.query, "upload-id-marker") ?? ""}`;
+  const most = Math.min(1000, count(queryValue(request.query, "max-uploads"), 1000));
+  const behind = [...bucket.uploads.values()]
+    .map((upload) => ({ upload, name: `${upload.key}.${upload.id}` }))
+    .filter(({ upload, name }) => upload.key.startsWith(prefix) && (marker === "" || name > after))
+    .sort((left, right) => (left.name < right.name ? -1 : 1));
+  const page = behind.slice(0, most).map(({ upload }) => upload);
+  const last = page.at(-1);
+  return documentAnswer(
+    s3Document("ListMultipartUploadsResult", [
+      element("Bucket", bucket.name),
+      element("NextKeyMarker", last?.key ?? ""),
+      element("NextUploadIdMarker", last?.id ?? ""),
+      element("MaxUploads", String(most)),
+      element("IsTruncated", String(page.length < behind.length)),
+      ...page.map((upload) =>
+        group("Upload", [
+          element("Key", upload.key),
+          element("UploadId", upload.id),
+          element("StorageClass", "STANDARD"),
+          element("Initiated", new Date(upload.startedMs).toISOString()),
+        ]),
+      ),
+    ]),
+  );
+}
+
 export function completeUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const bucket = ports.store.bucket(bucketOf(request));
   const upload = uploadOf(request, ports);

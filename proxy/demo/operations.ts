@@ -11,12 +11,13 @@ import {
   listBuckets,
 } from "./bucket-operations.ts";
 import { copyObject, uploadPartCopy } from "./copy-operations.ts";
-import { listObjects } from "./listing-operation.ts";
+import { listObjects, listVersions } from "./listing-operation.ts";
 import {
   abortUpload,
   completeUpload,
   createUpload,
   listParts,
+  listUploads,
   uploadPart,
 } from "./multipart-operations.ts";
 import {
@@ -37,6 +38,8 @@ const operations: Partial<Record<S3Operation, DemoOperation>> = {
   HeadBucket: headBucket,
   DeleteBucket: deleteBucket,
   GetBucketLocation: bucketLocation,
+  ListMultipartUploads: listUploads,
+  ListObjectVersions: listVersions,
   ListObjects: listObjects,
   ListObjectsV2: listObjects,
   GetObject: readObject,

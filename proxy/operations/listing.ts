@@ -12,14 +12,12 @@ import { ListMerge } from "../s3/listing-merge.ts";
 import { maxListPageBytes, readListPage } from "../s3/listing-page.ts";
 import type { ListRequest } from "../s3/listing-request.ts";
 import { readListRequest, upstreamListQuery } from "../s3/listing-request.ts";
-import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { listRefusal } from "./list-refusal.ts";
 import {
   assertAbsenceKnown,
   bucketOf,
-  discard,
   documentAnswer,
-  passOn,
   readDocument,
   upstreamRequest,
 } from "./send.ts";
@@ -123,7 +121,10 @@ async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Pro
     upstreamRequest(request, { operation: "ListObjectsV2", query: upstreamListQuery(list, need) }),
     request.signal,
   );
-  if (response.status !== 200) return await refusal(cluster, response, asking);
+  if (response.status !== 200) {
+    const answer = await listRefusal(response, cluster, request);
+    return answer === null ? nothing : { kind: "refused", answer };
+  }
   const reading = readListPage(await readDocument(response, maxListPageBytes));
   if (reading.kind === "error") {
     throw new S3Error("ServiceUnavailable", {
@@ -143,20 +144,3 @@ const nothing: Fetched = {
     nextMarker: null,
   },
 };
-
-/** One cluster's error is everybody's, but a bucket that only some clusters lack is not absent. */
-async function refusal(
-  cluster: ClusterId,
-  response: Parameters<typeof passOn>[0],
-  asking: Asking,
-): Promise<Fetched> {
-  if (response.status === 404 && asking.request.candidates.length > 1) {
-    await discard(response);
-    // Where the route does not lead, an absent bucket holds nothing (it is being taken off).
-    if (asking.request.record?.value.route.weights.has(cluster) === false) return nothing;
-    throw new S3Error("ServiceUnavailable", {
-      message: "A cluster of the bucket does not have it",
-    });
-  }
-  return { kind: "refused", answer: passOn(response, cluster) };
-}

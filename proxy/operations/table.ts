@@ -21,6 +21,9 @@ import {
   selectContent,
   writeObjectSetting,
 } from "./object-setting.ts";
+import { postObject } from "./post-object.ts";
+import { listUploads } from "./upload-listing.ts";
+import { listVersions } from "./version-listing.ts";
 
 const table: Partial<Record<S3Operation, RunOperation>> = {
   AbortMultipartUpload: abortUpload,
@@ -38,9 +41,12 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   HeadBucket: passBucketRequest,
   HeadObject: readObject,
   ListBuckets: listBuckets,
+  ListMultipartUploads: listUploads,
+  ListObjectVersions: listVersions,
   ListObjects: listObjects,
   ListObjectsV2: listObjects,
   ListParts: listParts,
+  PostObject: postObject,
   PutObject: putObject,
   SelectObjectContent: selectContent,
   UploadPart: uploadPart,

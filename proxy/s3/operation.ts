@@ -140,8 +140,8 @@ export const operationFacts = {
   GetBucketLocation: readBucket("location"),
   ListObjects: listBucket(null),
   ListObjectsV2: { ...listBucket(null), parameter: "list-type" },
-  ListObjectVersions: { ...listBucket("versions"), ...soon },
-  ListMultipartUploads: { ...listBucket("uploads"), ...soon },
+  ListObjectVersions: listBucket("versions"),
+  ListMultipartUploads: listBucket("uploads"),
   DeleteObjects: {
     ...bucket,
     class: "delete",
@@ -157,7 +157,6 @@ export const operationFacts = {
     method: "POST",
     routing: "owner",
     places: true,
-    ...soon,
   },
   CreateSession: refused(readBucket("session"), directory),
 

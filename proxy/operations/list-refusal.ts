@@ -1,0 +1,24 @@
+// What an answer means that is not the page of a list: one cluster's error is everybody's, but a bucket
+// that only some of its clusters lack is not absent.
+
+import type { UpstreamResponse } from "../placement/ports.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationAnswer, OperationRequest } from "./context.ts";
+import { discard, passOn } from "./send.ts";
+
+/**
+ * The error to answer with; `null` when the cluster holds nothing of the bucket.
+ * @throws S3Error ServiceUnavailable when a cluster lacks a bucket that it should have.
+ */
+export async function listRefusal(
+  response: UpstreamResponse,
+  cluster: ClusterId,
+  request: OperationRequest,
+): Promise<OperationAnswer | null> {
+  if (response.status !== 404 || request.candidates.length < 2) return passOn(response, cluster);
+  await discard(response);
+  // Where the route does not lead, an absent bucket holds nothing (it is being taken off).
+  if (request.record?.value.route.weights.has(cluster) === false) return null;
+  throw new S3Error("ServiceUnavailable", { message: "A cluster of the bucket does not have it" });
+}

@@ -1,0 +1,131 @@
+// ListMultipartUploads over the clusters of a bucket. An upload is known to clients by its handle
+// (placement.md §11). Each page reads the uploads of every cluster to the end of the prefix, since none
+// of them lists in the order of keys, and holds no more than a page of them at a time.
+
+import type { HandleBinding } from "../placement/upload-handle.ts";
+import { readUploadHandle, uploadHandle } from "../placement/upload-handle.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { ClusterId, ObjectKey } from "../s3/names.ts";
+import { parseClusterId, parseObjectKey } from "../s3/names.ts";
+import type { UploadItem, UploadListRequest, UploadMarker } from "../s3/upload-list.ts";
+import {
+  readUploadListRequest,
+  readUploadPage,
+  UploadChoice,
+  uploadListDocument,
+  uploadListQuery,
+} from "../s3/upload-list.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { listRefusal } from "./list-refusal.ts";
+import {
+  assertAbsenceKnown,
+  bucketOf,
+  documentAnswer,
+  firstCandidate,
+  readDocument,
+  upstreamRequest,
+} from "./send.ts";
+
+/** Pages of a thousand uploads of one cluster that one request reads at most. */
+const mostPages = 200;
+
+export async function listUploads(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const reading = readUploadListRequest(request.query);
+  if (reading.kind === "error") throw reading.error;
+  const list = reading.request;
+  assertAbsenceKnown(request, ports);
+  firstCandidate(request);
+  const asking = { request, ports };
+  const choice = new UploadChoice(list, placeOfMarker(list, asking));
+  const refusals = await Promise.all(
+    request.candidates.map((cluster) => readUploads(cluster, choice, { ...asking, list })),
+  );
+  const refused = refusals.find((answer) => answer !== null);
+  if (refused !== undefined) return refused;
+  const { items, truncated } = choice.result();
+  return documentAnswer(
+    uploadListDocument(list, {
+      bucket: bucketOf(request),
+      items,
+      truncated,
+      handleOf: (upload) => handleOf(upload, asking),
+    }),
+    null,
+  );
+}
+
+interface Asking {
+  readonly request: OperationRequest;
+  readonly ports: OperationPorts;
+}
+
+/** Gives every upload of a cluster to the choice. Returns the error to answer with, if one. */
+async function readUploads(
+  cluster: ClusterId,
+  choice: UploadChoice,
+  asking: Asking & { readonly list: UploadListRequest },
+): Promise<OperationAnswer | null> {
+  const { request, ports, list } = asking;
+  let marker: UploadMarker | null = null;
+  for (let page = 0; page < mostPages; page += 1) {
+    const response = await ports.upstream.send(
+      cluster,
+      upstreamRequest(request, { query: uploadListQuery(list.prefix, marker) }),
+      request.signal,
+    );
+    if (response.status !== 200) return await listRefusal(response, cluster, request);
+    const reading = readUploadPage(await readDocument(response));
+    if (reading.kind === "error") throw unreadable(reading.fault);
+    choice.add(
+      reading.uploads.map((upload) => ({ ...upload, place: placeOf(cluster, upload.uploadId) })),
+    );
+    const { next } = reading;
+    if (next === null) return null;
+    if (next.key === marker?.key && next.uploadId === marker.uploadId) throw unreadable("stalled");
+    marker = next;
+  }
+  throw new S3Error("ServiceUnavailable", {
+    message: "The bucket has more open uploads than one request can list, ask with a prefix",
+  });
+}
+
+function unreadable(fault: string): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster answers a list of uploads that cannot be read: ${fault}`,
+  });
+}
+
+// A cluster's id holds no blank, so that places order by cluster first.
+
+function placeOf(cluster: ClusterId, uploadId: string): string {
+  return `${cluster} ${uploadId}`;
+}
+
+function handleOf(upload: Extract<UploadItem, { kind: "upload" }>, asking: Asking): string {
+  const blank = upload.place.indexOf(" ");
+  const cluster = parseClusterId(upload.place.slice(0, blank));
+  const key = parseObjectKey(upload.key);
+  if (cluster === null || key === null) throw unreadable("bad key");
+  return uploadHandle({ cluster, uploadId: upload.place.slice(blank + 1) }, bindingOf(key, asking));
+}
+
+function bindingOf(key: ObjectKey, { request, ports }: Asking): HandleBinding {
+  return { keys: ports.handleKeys, tenant: request.tenant, bucket: bucketOf(request), key };
+}
+
+/** Where the upload of the marker stands among those of its key; `null`: the marker is the key alone. */
+function placeOfMarker(list: UploadListRequest, asking: Asking): string | null {
+  const { keyMarker, uploadIdMarker } = list;
+  if (uploadIdMarker === "") return null;
+  const key = parseObjectKey(keyMarker);
+  const pin = key === null ? null : readUploadHandle(uploadIdMarker, bindingOf(key, asking));
+  if (pin === null) {
+    throw new S3Error("InvalidArgument", {
+      message: 'Parameter "upload-id-marker" is not one that a list of this bucket gave',
+    });
+  }
+  return placeOf(pin.cluster, pin.uploadId);
+}
