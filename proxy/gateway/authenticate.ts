@@ -54,7 +54,7 @@ export type Authentication =
     }
   | { readonly kind: "failed"; readonly error: S3Error; readonly reason: AuthFailure };
 
-const nobody: Principal = {
+export const anonymousPrincipal: Principal = {
   accessKey: null,
   account: null,
   displayName: null,
@@ -80,7 +80,13 @@ export function authenticate(
   }
   if (authorization.kind === "anonymous") {
     const query = head.query;
-    return { kind: "caller", principal: nobody, authorization, credential: null, query };
+    return {
+      kind: "caller",
+      principal: anonymousPrincipal,
+      authorization,
+      credential: null,
+      query,
+    };
   }
   const needsHash = settings.requireContentSha256 && authorization.kind === "header";
   if (needsHash && contentSha256(head, "header") === null) {
@@ -157,7 +163,7 @@ function verify(
 }
 
 /** On whose behalf the clusters are asked. */
-export function identityOf(caller: Extract<Authentication, { kind: "caller" }>): UpstreamIdentity {
+export function identityOf(caller: { readonly credential: Credential | null }): UpstreamIdentity {
   const { credential } = caller;
   if (credential === null) return anonymousIdentity;
   return { kind: "caller", accessKeyId: credential.accessKeyId };
@@ -180,7 +186,8 @@ export function chunkSigning(
   };
 }
 
-function reasonOf(error: S3Error): AuthFailure {
+/** How a refusal is counted. */
+export function reasonOf(error: S3Error): AuthFailure {
   switch (error.code) {
     case "SignatureDoesNotMatch":
     case "InvalidAccessKeyId":

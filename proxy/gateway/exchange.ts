@@ -4,58 +4,38 @@
 // connection instead (house.md §4). Nothing here knows a placement rule: those are Rego.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ClientBody, OperationAnswer, OperationRequest } from "../operations/context.ts";
+import type { OperationAnswer, OperationRequest } from "../operations/context.ts";
 import type { ErrorContext } from "../operations/error-answer.ts";
 import { rewriteError } from "../operations/error-answer.ts";
 import { runOperation } from "../operations/table.ts";
 import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import { parseAddress } from "../s3/address.ts";
-import type { BeginChecksum, UnknownChecksums } from "../s3/checksum.ts";
 import { classifyOperation } from "../s3/classify.ts";
 import { withoutCopyFields } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
-import {
-  requestHeadersUpstream,
-  responseHeadersToClient,
-  upstreamQuery,
-} from "../s3/forward-headers.ts";
+import { responseHeadersToClient } from "../s3/forward-headers.ts";
 import type { HeaderList } from "../s3/headers.ts";
-import { objectLocation } from "../s3/multipart-document.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import type { Payload, PayloadOptions } from "../s3/payload.ts";
-import { isStreaming, readPayload } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
-import type { Authentication, AuthenticationSettings } from "./authenticate.ts";
-import { authenticate, chunkSigning, identityOf } from "./authenticate.ts";
+import { identityOf } from "./authenticate.ts";
 import { Cancellation } from "./cancellation.ts";
-import { clientBody } from "./client-body.ts";
 import type { InputFacts } from "./decision-input.ts";
-import { isSecretParameter, tenantOf } from "./decision-input.ts";
+import { tenantOf } from "./decision-input.ts";
 import { isEarly, mayDelete, placeSource, readEarly } from "./early-document.ts";
 import { describe, faultOf } from "./fault.ts";
 import type { PlacingParts } from "./placing.ts";
 import { commitPoint, mayShow, placeRequest } from "./placing.ts";
+import type { ReceivingParts } from "./receive.ts";
+import { receive } from "./receive.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
 import { accessRecord, sampleOf } from "./trace.ts";
 
-export interface GatewayParts extends PlacingParts {
-  readonly authentication: AuthenticationSettings;
+export interface GatewayParts extends PlacingParts, ReceivingParts {
   readonly baseDomains: readonly string[];
-  /** The listener speaks TLS. */
-  readonly secure: boolean;
-  readonly bodyIdleMs: number;
-  readonly beginChecksum: BeginChecksum;
-  readonly uploads: {
-    /** Fewest bytes of an aws-chunked chunk that another one follows; 0: any. */
-    readonly minChunkBytes: number;
-    readonly unknownChecksums: UnknownChecksums;
-    readonly requireContentSha256: boolean;
-    readonly presignedQueryChecksums: "ignore" | "verify";
-  };
   /** Requests under way at once; one more answers 503 SlowDown. */
   readonly maxInFlight: number;
   readonly clock: Clock;
@@ -110,25 +90,25 @@ export class Gateway {
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
       const head = readHead(request);
       trace.userAgent = fieldValue(head.headers, "user-agent");
-      const address = readAddress(head, parts, trace);
-      const operation = nameOperation(head, address, trace);
-      const caller = await verifyCaller(head, parts, trace);
-      const payload = readBodyForm(head, caller, { operation, ...parts.uploads });
-      const body = openBody(payload, { request, response, expectsContinue, caller, trace, parts });
+      const addressed = readAddress(head, parts, trace);
+      const operation = nameOperation(head, addressed, trace);
+      const from = { request, response, expectsContinue, head, address: addressed, operation };
+      const received = await receive({ ...from, trace, parts });
+      const { principal, address, body } = received;
       const asked: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
         method: head.method,
         operation,
         address,
-        query: upstreamQuery(caller.query, operation),
-        headers: head.headers,
-        contentLengthBytes: payload.lengthBytes,
-        payloadMode: payload.mode,
+        query: received.query,
+        headers: received.headers,
+        contentLengthBytes: received.contentLengthBytes,
+        payloadMode: received.payloadMode,
         locationConstraint: null,
         copySource: null,
         deleteKeysCount: null,
-        principal: caller.principal,
+        principal,
         clientAddress: trace.remoteAddress,
         tls: parts.secure,
       };
@@ -138,7 +118,7 @@ export class Gateway {
       const placed = await placeRequest(facts, parts);
       trace.why = placed.decision.why;
       const source = facts.copySource && (await placeSource(facts.copySource, facts, parts));
-      const headers = requestHeadersUpstream(head, isStreaming(payload));
+      const headers = received.upstreamHeaders;
       const operationRequest: OperationRequest = {
         operation,
         record: placed.record,
@@ -146,18 +126,19 @@ export class Gateway {
         target: placed.target,
         route: placed.route,
         placement: placed.placement,
-        tenant: tenantOf(address, caller.principal),
+        tenant: tenantOf(address, principal),
         bucket: address.bucket,
         key: address.key,
         query: facts.query,
         headers: source === null ? withoutCopyFields(headers) : headers,
         body,
         source,
+        form: received.form,
         deletion,
         locationConstraint: facts.locationConstraint,
-        caller: caller.principal.account ?? caller.principal.accessKey ?? "anonymous",
-        identity: identityOf(caller),
-        location: objectLocation(parts.secure ? "https" : "http", head),
+        caller: principal.account ?? principal.accessKey ?? "anonymous",
+        identity: identityOf(received),
+        location: received.location,
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
         mayShow: (bucket) => mayShow(bucket, facts, parts),
@@ -204,60 +185,11 @@ function nameOperation(head: RequestHead, address: Address, trace: Trace): S3Ope
   return result.operation;
 }
 
-type Caller = Extract<Authentication, { kind: "caller" }>;
-
-async function verifyCaller(head: RequestHead, parts: GatewayParts, trace: Trace): Promise<Caller> {
-  const result = await authenticate(head, trace.startedAtMs, parts.authentication);
-  if (result.kind === "failed") {
-    parts.meter.authFailed(result.reason);
-    throw result.error;
-  }
-  trace.requester = result.principal.accessKey;
-  if (result.query.some(([name]) => isSecretParameter(name) && name !== "X-Amz-Security-Token")) {
-    throw new S3Error("InvalidRequest", { message: "A customer key must not stand in the query" });
-  }
-  return result;
-}
-
-function readBodyForm(head: RequestHead, caller: Caller, options: PayloadOptions): Payload {
-  const result = readPayload(head, caller.authorization, options);
-  if (result.kind === "error") throw result.error;
-  return result;
-}
-
-function openBody(
-  payload: Payload,
-  from: {
-    readonly request: IncomingMessage;
-    readonly response: ServerResponse;
-    readonly expectsContinue: boolean;
-    readonly caller: Caller;
-    readonly trace: Trace;
-    readonly parts: GatewayParts;
-  },
-): ClientBody | null {
-  const { request, response, expectsContinue, caller, trace, parts } = from;
-  if (payload.lengthBytes === 0 && request.method !== "PUT" && request.method !== "POST")
-    return null;
-  return clientBody({
-    request,
-    response,
-    expectsContinue,
-    payload,
-    signing: isStreaming(payload) ? chunkSigning(caller, parts.authentication) : null,
-    beginChecksum: parts.beginChecksum,
-    minChunkBytes: parts.uploads.minChunkBytes,
-    idleMs: parts.bodyIdleMs,
-    timers: parts.timers,
-    received: (bytes) => {
-      trace.requestBytes += bytes;
-    },
-  });
-}
-
 /** Our own answers say what they mean; an upstream's are stripped of what only concerns it. */
 function headersOf(answer: OperationAnswer): HeaderList {
-  return answer.cluster === null ? answer.headers : responseHeadersToClient(answer.headers);
+  const headers =
+    answer.cluster === null ? answer.headers : responseHeadersToClient(answer.headers);
+  return answer.location === undefined ? headers : [...headers, ["location", answer.location]];
 }
 
 // ---- around it ----

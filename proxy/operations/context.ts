@@ -27,6 +27,8 @@ import type { S3Error } from "../s3/errors.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
+import type { FormSuccess } from "../s3/post-form.ts";
+import type { PartSizes } from "./part-sizes.ts";
 
 /** What a bucket should become. */
 export interface Resettlement {
@@ -73,6 +75,7 @@ export interface OperationPorts {
   /** The cluster's region, `us-east-1`. */
   readonly region: (cluster: ClusterId) => string;
   readonly handleKeys: HandleKeys;
+  readonly partSizes: PartSizes;
   readonly clock: Clock;
   readonly timers: Timers;
   /** Longer than an upstream can take to carry out what it was asked (Q, placement.md §1). */
@@ -90,6 +93,16 @@ export interface ClientBody {
   readonly trailer?: BodyTrailer | null;
   /** Ends by throwing S3Error when the client sends less, stalls or the bytes are not those signed. */
   chunks(options: { readonly verifySha256: boolean }): AsyncIterable<Uint8Array>;
+}
+
+/** The file of a form upload, whose form is right up to it. */
+export interface FormFile {
+  /** The file has at least this many bytes, and at most 64 KiB more. */
+  readonly minBytes: number;
+  readonly maxBytes: number;
+  readonly success: FormSuccess;
+  /** Its bytes, once. Ends by throwing S3Error unless the form was right to its end. */
+  chunks(): AsyncIterable<Uint8Array>;
 }
 
 /** What a copy reads, once the caller may read it, and where it may be. */
@@ -125,6 +138,8 @@ export interface OperationRequest {
   readonly locationConstraint: string | null;
   /** What CopyObject and UploadPartCopy read; null for all else. */
   readonly source: PlacedSource | null;
+  /** What PostObject uploads; null for all else. */
+  readonly form: FormFile | null;
   /** What DeleteObjects names; null for all else. */
   readonly deletion: Deletion | null;
   /** The caller, for records and answers: access key id or `anonymous`. */
@@ -150,6 +165,8 @@ export interface OperationAnswer {
   readonly body: ByteStream | Uint8Array | null;
   /** The cluster that served it; null when merged or answered by us. */
   readonly cluster: ClusterId | null;
+  /** The Location field where we write one: that of an upstream names the upstream. */
+  readonly location?: string;
 }
 
 export type RunOperation = (

@@ -127,6 +127,14 @@ export function readV2Authorization(head: RequestHead): V2Authorization | Refusa
   return result instanceof S3Error ? { kind: "error", error: result } : result;
 }
 
+/** What the head alone brings: a signature of any version, a scheme that is not S3's, or nothing. */
+export function headAuthorization(head: RequestHead): "signed" | "foreign" | "none" {
+  const value = fieldValue(head.headers, "authorization");
+  const inHeader = value === null ? "none" : schemeOf(value);
+  if (queryScheme(head) !== "none") return "signed";
+  return inHeader === "none" || inHeader === "foreign" ? inHeader : "signed";
+}
+
 function queryScheme(head: RequestHead): "v4" | "v2" | "both" | "none" {
   let v4 = false;
   let v2 = false;

@@ -3,7 +3,7 @@
 
 import { createHmac } from "node:crypto";
 import { CreateBucketCommand, PutObjectCommand } from "@aws-sdk/client-s3";
-import t from "tap";
+import t, { type Test } from "tap";
 import {
   clientKeys,
   readerKeys,
@@ -61,7 +61,7 @@ function presigned(method: string, path: string, seconds: number, keys = clientK
 
 const code = (text: string): string | undefined => /<Code>(\w+)<\/Code>/.exec(text)?.[1];
 
-async function bucketWithKey(t: import("tap").Test, settings?: string): Promise<TestHeadgate> {
+async function bucketWithKey(t: Test, settings?: string): Promise<TestHeadgate> {
   const headgate = await startTestHeadgate(t, settings === undefined ? {} : { auth: settings });
   await headgate.s3.send(new CreateBucketCommand({ Bucket: "shown-old" }));
   await headgate.s3.send(new PutObjectCommand({ Bucket: "shown-old", Key: "k", Body: "x" }));

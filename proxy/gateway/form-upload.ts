@@ -1,0 +1,238 @@
+// An HTML form upload on its way in: the fields before the file are read and bounded, the form's own
+// signature and policy are checked, and what remains is a file that is read once, later, when policy
+// and placement said yes (S3 API Reference "POST Object"). `100 Continue` goes out early here, since
+// what authenticates a form stands in its body. The file's length is not known before its end: fields
+// may stand behind it, as in S3's own example form.
+
+import { createHash } from "node:crypto";
+import type { ClientBody, FormFile } from "../operations/context.ts";
+import type { AuthFailure } from "../placement/ports.ts";
+import type { Address } from "../s3/address.ts";
+import {
+  type BeginChecksum,
+  isExpected,
+  readChecksums,
+  type UnknownChecksums,
+} from "../s3/checksum.ts";
+import { S3Error } from "../s3/errors.ts";
+import {
+  FormFileReader,
+  type FormHead,
+  FormHeadReader,
+  formBoundary,
+  maxAroundBytes,
+  shortestEndBytes,
+} from "../s3/form-data.ts";
+import { fieldValue, type HeaderList } from "../s3/headers.ts";
+import type { ObjectKey } from "../s3/names.ts";
+import { maxBodyBytes, type Payload } from "../s3/payload.ts";
+import { formHeaders, formKey, formSuccess } from "../s3/post-form.ts";
+import { policyRefusal, readPostPolicy } from "../s3/post-policy.ts";
+import type { RequestHead } from "../s3/request-head.ts";
+import type { AuthenticationSettings } from "./authenticate.ts";
+import { authenticateForm, type FormCaller } from "./authenticate-form.ts";
+
+/** A form whose head was read and found right. */
+export interface FormUpload {
+  readonly caller: FormCaller;
+  readonly key: ObjectKey;
+  /** The header fields of the PutObject that it becomes. */
+  readonly headers: HeaderList;
+  readonly file: FormFile;
+}
+
+export interface FormOptions {
+  readonly head: RequestHead;
+  readonly address: Address;
+  readonly nowMs: number;
+  readonly authentication: AuthenticationSettings;
+  readonly beginChecksum: BeginChecksum;
+  readonly unknownChecksums: UnknownChecksums;
+  /** Opens the body of the request as it comes. */
+  readonly open: (payload: Payload) => ClientBody;
+  /** The body is not what it should be: nothing more can be read from this connection. */
+  readonly refused: () => void;
+  readonly authFailed: (reason: AuthFailure) => void;
+}
+
+/**
+ * The payload of the whole form.
+ * @throws S3Error MissingContentLength, EntityTooLarge
+ */
+function formPayload({ headers }: RequestHead): Payload {
+  const text = fieldValue(headers, "content-length") ?? "";
+  if (!/^\d{1,15}$/.test(text)) throw new S3Error("MissingContentLength");
+  const lengthBytes = Number(text);
+  if (lengthBytes > maxBodyBytes + 2 * maxAroundBytes) throw new S3Error("EntityTooLarge");
+  const whole = { lengthBytes, wireLengthBytes: lengthBytes } as const;
+  return { mode: "unsigned", ...whole, sha256: null, checksum: null, trailer: null };
+}
+
+/** Reads and checks all that stands before the file. @throws S3Error, with `refused` called */
+export async function receiveForm(options: FormOptions): Promise<FormUpload> {
+  const payload = formPayload(options.head);
+  const boundary = formBoundary(fieldValue(options.head.headers, "content-type") ?? "");
+  if (boundary === null) throw new S3Error("MalformedPOSTRequest");
+  const bytes = options.open(payload).chunks({ verifySha256: false })[Symbol.asyncIterator]();
+  try {
+    const { head, rest, readBytes } = await readHead(bytes, boundary);
+    const key = formKey(head);
+    if (key instanceof S3Error) throw key;
+    const { caller, policy } = await callerOf(head, options);
+    const limits = policy === null ? noLimits : checkedPolicy(policy, { head, key, options });
+    const headers = formHeaders(head.fields);
+    if (headers instanceof S3Error) throw headers;
+    const leftBytes = payload.lengthBytes - readBytes + rest.length;
+    const maxBytes = Math.max(0, leftBytes - shortestEndBytes(boundary));
+    const minBytes = Math.max(0, leftBytes - maxAroundBytes);
+    if (minBytes > limits.maxBytes || minBytes > maxBodyBytes) throw new S3Error("EntityTooLarge");
+    if (maxBytes < limits.minBytes) throw tooSmall();
+    const checks = fileChecks(headers, options);
+    const chunks = (): AsyncIterable<Uint8Array> =>
+      readFile(bytes, { rest, boundary, limits, checks, refused: options.refused });
+    const success = formSuccess(head.fields);
+    return { caller, key, headers, file: { minBytes, maxBytes, success, chunks } };
+  } catch (caught) {
+    await bytes.return?.();
+    options.refused();
+    throw caught;
+  }
+}
+
+async function callerOf(
+  { fields }: FormHead,
+  options: FormOptions,
+): Promise<{ readonly caller: FormCaller; readonly policy: string | null }> {
+  const { head, nowMs, authentication } = options;
+  const result = await authenticateForm({ head, fields, nowMs }, authentication);
+  if (result.kind === "caller") return result;
+  options.authFailed(result.reason);
+  throw result.error;
+}
+
+interface ReadHead {
+  readonly head: FormHead;
+  readonly rest: Uint8Array;
+  /** Of the whole form. */
+  readonly readBytes: number;
+}
+
+async function readHead(bytes: AsyncIterator<Uint8Array>, boundary: string): Promise<ReadHead> {
+  const reader = new FormHeadReader(boundary);
+  let readBytes = 0;
+  for (;;) {
+    const step = await bytes.next();
+    if (step.done === true) throw new S3Error("MalformedPOSTRequest");
+    readBytes += step.value.length;
+    const result = reader.push(step.value);
+    if (result.kind === "error") throw result.error;
+    if (result.kind === "head") return { head: result.head, rest: result.rest, readBytes };
+  }
+}
+
+interface Limits {
+  readonly minBytes: number;
+  readonly maxBytes: number;
+}
+
+const noLimits: Limits = { minBytes: 0, maxBytes: maxBodyBytes };
+
+/** @throws S3Error InvalidPolicyDocument, AccessDenied */
+function checkedPolicy(
+  text: string,
+  form: { readonly head: FormHead; readonly key: ObjectKey; readonly options: FormOptions },
+): Limits {
+  const { head, key, options } = form;
+  const read = readPostPolicy(text);
+  if (read.kind === "error") throw read.error;
+  const { policy } = read;
+  const refusal = policyRefusal(policy, {
+    fields: head.fields,
+    bucket: options.address.bucket ?? "",
+    key,
+    nowMs: options.nowMs,
+  });
+  if (refusal !== null) throw refusal;
+  return { minBytes: policy.minBytes, maxBytes: Math.min(policy.maxBytes, maxBodyBytes) };
+}
+
+// ---- the file ----
+
+/** Something that the file's bytes must sum up to. */
+interface Check {
+  update(bytes: Uint8Array): void;
+  /** Why they do not. */
+  fault(): S3Error | null;
+}
+
+/** @throws S3Error InvalidRequest, InvalidDigest */
+function fileChecks(headers: HeaderList, options: FormOptions): readonly Check[] {
+  const checks: Check[] = [];
+  const read = readChecksums(headers, false, options.unknownChecksums);
+  if (read.kind === "error") throw read.error;
+  const expected = read.header;
+  if (expected !== null) {
+    const checksum = options.beginChecksum(expected.algorithm);
+    checks.push({
+      update: (bytes) => checksum.update(bytes),
+      fault: () => (isExpected(checksum, expected.value) ? null : new S3Error("BadDigest")),
+    });
+  }
+  const md5 = fieldValue(headers, "content-md5");
+  if (md5 !== null) {
+    const hash = createHash("md5");
+    if (!/^[A-Za-z0-9+/]{22}==$/.test(md5)) throw new S3Error("InvalidDigest");
+    checks.push({
+      update: (bytes) => hash.update(bytes),
+      fault: () => (hash.digest("base64") === md5 ? null : new S3Error("BadDigest")),
+    });
+  }
+  return checks;
+}
+
+interface FileOptions {
+  readonly rest: Uint8Array;
+  readonly boundary: string;
+  readonly limits: Limits;
+  readonly checks: readonly Check[];
+  readonly refused: () => void;
+}
+
+/** The bytes of the file; it ends by throwing unless the form was right to its end. */
+async function* readFile(
+  bytes: AsyncIterator<Uint8Array>,
+  options: FileOptions,
+): AsyncGenerator<Uint8Array> {
+  const { limits, checks } = options;
+  const reader = new FormFileReader(options.boundary);
+  let seenBytes = 0;
+  try {
+    for (let step = options.rest; ; ) {
+      const result = reader.push(step);
+      if (result.kind === "error") throw result.error;
+      for (const piece of result.pieces) {
+        seenBytes += piece.length;
+        if (seenBytes > limits.maxBytes) throw new S3Error("EntityTooLarge");
+        for (const check of checks) check.update(piece);
+        yield piece;
+      }
+      const next = await bytes.next();
+      if (next.done === true) break;
+      step = next.value;
+    }
+    const fault =
+      reader.end() ??
+      (seenBytes < limits.minBytes ? tooSmall() : null) ??
+      checks.reduce<S3Error | null>((found, check) => found ?? check.fault(), null);
+    if (fault !== null) throw fault;
+  } catch (caught) {
+    options.refused();
+    throw caught;
+  } finally {
+    await bytes.return?.();
+  }
+}
+
+function tooSmall(): S3Error {
+  return new S3Error("EntityTooSmall", { message: "The file is smaller than the policy allows" });
+}

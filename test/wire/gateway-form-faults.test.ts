@@ -1,0 +1,113 @@
+// Form uploads that are not whole or not well formed: refused by their fault, and no object afterwards.
+
+import { randomBytes } from "node:crypto";
+import t from "tap";
+import { openRaw, until } from "../support/raw-http.ts";
+import {
+  formBucket as bucket,
+  formConditions as conditions,
+  formField as field,
+  formFile as file,
+  formBody,
+  formEdge,
+  openUploads,
+  postForm as post,
+  signedFields,
+  startForForms as start,
+  storedKeys,
+} from "../support/s3-forms.ts";
+
+t.test("a form that is not well formed is refused and leaves no object", async (t) => {
+  const headgate = await start(t);
+  const start5 = [field("key", "k"), ...signedFields(conditions)];
+  const whole = formBody([...start5, file("12345")]);
+  const long = formBody([...start5, file(randomBytes(6 * 1024 * 1024))]);
+  const cut = (bytes: Buffer, by: number): Buffer => bytes.subarray(0, bytes.length - by);
+  const rows: readonly (readonly [string, Uint8Array, string])[] = [
+    ["no end", cut(whole, 6), "MalformedPOSTRequest"],
+    ["no end of a long one", cut(long, 6), "MalformedPOSTRequest"],
+    ["half an end", cut(whole, 3), "MalformedPOSTRequest"],
+    ["no file", formBody(start5), "InvalidArgument"],
+    ["no key", formBody([...signedFields(conditions), file("x")]), "InvalidArgument"],
+    [
+      "an empty key",
+      formBody([field("key", ""), ...signedFields(conditions), file("x")]),
+      "InvalidArgument",
+    ],
+    [
+      "a key that is too long",
+      formBody([field("key", "k".repeat(1025)), file("x")]),
+      "KeyTooLongError",
+    ],
+    ["two files", formBody([...start5, file("x"), file("y")]), "InvalidArgument"],
+    ["a field twice", formBody([field("key", "a"), ...start5, file("x")]), "InvalidArgument"],
+    ["no name", formBody([{ name: "", value: "x" }, ...start5, file("x")]), "MalformedPOSTRequest"],
+    [
+      "an encoding",
+      formBody([...start5, { ...file("eA=="), lines: ["Content-Transfer-Encoding: base64"] }]),
+      "InvalidArgument",
+    ],
+    [
+      "fields that are too long",
+      formBody([field("a", "x".repeat(20_480)), ...start5, file("x")]),
+      "MaxPostPreDataLengthExceededError",
+    ],
+    [
+      "too many fields",
+      formBody([...Array.from({ length: 257 }, (_, n) => field(`f${n}`, "")), file("x")]),
+      "MaxPostPreDataLengthExceededError",
+    ],
+    [
+      "headers that are too long",
+      formBody([{ ...field("a", ""), lines: [`X: ${"x".repeat(9000)}`] }, file("x")]),
+      "MaxPostPreDataLengthExceededError",
+    ],
+    [
+      "too much behind the file",
+      formBody([...start5, file("x"), field("b", "x".repeat(66_000))]),
+      "MaxPostPreDataLengthExceededError",
+    ],
+    ["no form at all", Buffer.alloc(70_000, "x"), "MaxPostPreDataLengthExceededError"],
+    ["nothing", Buffer.alloc(0), "MalformedPOSTRequest"],
+  ];
+  for (const [what, body, expected] of rows) {
+    t.equal((await post(headgate, body)).code, expected, what);
+    t.strictSame(storedKeys(headgate), [], `no object after ${what}`);
+  }
+  const bare = await post(headgate, whole, { "content-type": "multipart/form-data" });
+  t.equal(bare.code, "MalformedPOSTRequest", "no boundary named");
+  const next = await post(headgate, whole);
+  t.equal(next.status, 204, "and the next one works");
+});
+
+t.test("a client that leaves, or does not say the length, leaves no object", async (t) => {
+  const headgate = await start(t, { clusters: { a: 1 } });
+  const parts = [field("key", "k"), ...signedFields(conditions)];
+  for (const size of [10, 7 * 1024 * 1024]) {
+    const body = formBody([...parts, file(randomBytes(size))]);
+    const { port } = new URL(headgate.url);
+    const connection = await openRaw(headgate.url);
+    const head = [
+      `POST /${bucket} HTTP/1.1`,
+      `host: 127.0.0.1:${port}`,
+      `content-type: multipart/form-data; boundary=${formEdge}`,
+      `content-length: ${body.length}`,
+    ];
+    await connection.write(`${head.join("\r\n")}\r\n\r\n`);
+    await connection.write(body.subarray(0, body.length - 5));
+    connection.socket.end();
+    const answer = await connection.answer();
+    t.match(answer.text, /^$|IncompleteBody/, `${size} bytes`);
+    connection.socket.destroy();
+    t.strictSame(storedKeys(headgate), []);
+    await until(async () => (await openUploads(headgate)).length === 0);
+  }
+  const chunked = await fetch(`${headgate.url}/${bucket}`, {
+    method: "POST",
+    headers: { "content-type": `multipart/form-data; boundary=${formEdge}` },
+    body: new Blob([formBody([...parts, file("x")])]).stream(),
+    duplex: "half",
+  } as RequestInit);
+  t.equal(chunked.status, 411);
+  t.strictSame(storedKeys(headgate), []);
+});
