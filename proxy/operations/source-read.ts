@@ -113,15 +113,17 @@ export async function sourceTags(
   ports: OperationPorts,
   { cluster, headers }: SourceState,
 ): Promise<string> {
-  // An RGW counts the tags in the answer to HEAD wherever there are any.
-  const counts = ports.facts(cluster).backend === "rgw";
-  if (counts && fieldValue(headers, "x-amz-tagging-count") === null) return "";
   const asked = sourceRequest(request, "GetObjectTagging");
   const response = await reading(() => ports.upstream.send(cluster, asked, request.signal));
   const bytes = await readDocument(response);
-  if (response.status === 403) throw new S3Error("AccessDenied");
   // Without tags, or without a notion of them.
   if (response.status === 404 || response.status === 501) return "";
+  if (response.status === 403) {
+    // A copy by an RGW needs no right to read tags, and its HEAD counts them wherever there are any.
+    const counts = ports.facts(cluster).backend === "rgw";
+    if (counts && fieldValue(headers, "x-amz-tagging-count") === null) return "";
+    throw new S3Error("AccessDenied");
+  }
   const tags = response.status === 200 ? readTags(bytes) : null;
   if (tags === null) throw unreadable();
   return tags;
