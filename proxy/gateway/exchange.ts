@@ -88,7 +88,7 @@ export class Gateway {
     try {
       if (this.#inFlight > parts.maxInFlight)
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-      const head = readHead(request);
+      const head = readHead(request, response);
       trace.userAgent = fieldValue(head.headers, "user-agent");
       const addressed = readAddress(head, parts, trace);
       const operation = nameOperation(head, addressed, trace);
@@ -160,15 +160,17 @@ export class Gateway {
 
 // ---- steps: each gives its result or throws the S3Error that answers the client ----
 
-function readHead(request: IncomingMessage): RequestHead {
+/** After a head that could be read in two ways the connection is not read on. */
+function readHead(request: IncomingMessage, response: ServerResponse): RequestHead {
   const result = readRequestHead({
     method: request.method ?? "",
     target: request.url ?? "",
     version: request.httpVersion,
     rawHeaders: request.rawHeaders,
   });
-  if (result.kind === "error") throw result.error;
-  return result.head;
+  if (result.kind === "head") return result.head;
+  response.setHeader("connection", "close");
+  throw result.error;
 }
 
 function readAddress(head: RequestHead, parts: GatewayParts, trace: Trace): Address {
