@@ -7,13 +7,14 @@ import type {
   BucketPlacement,
   BucketRecord,
   ClusterRecord,
+  CredentialRecord,
   MemberRecord,
   Route,
   Weights,
 } from "../proxy/placement/records.ts";
 import { clusterStates } from "../proxy/placement/records.ts";
-import type { BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
-import { parseClusterId } from "../proxy/s3/names.ts";
+import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
+import { parseClusterId, parseTenantName } from "../proxy/s3/names.ts";
 import {
   asArray,
   asBoolean,
@@ -213,6 +214,51 @@ export function decodeBucket(
     location: asStringOrNull(value["location"], "location"),
     createdAt: asString(value["created_at"], "created_at"),
   }));
+}
+
+// ---- credentials ----
+
+export function encodeCredential(record: CredentialRecord, stamp: Stamp): string {
+  return encode(stamp, {
+    uid: record.uid,
+    display_name: record.displayName,
+    tenant: record.tenant,
+    groups: record.groups,
+    grants: record.grants,
+    status: record.status,
+    sealed: record.sealed,
+  });
+}
+
+export function decodeCredential(
+  accessKeyId: AccessKeyId,
+  text: string,
+): Decoded<CredentialRecord> {
+  return decode(text, (value) => {
+    const tenant = parseTenantName(asString(value["tenant"], "tenant"));
+    if (tenant === null) throw shapeFault(`"tenant" is not a tenant`);
+    return {
+      accessKeyId,
+      uid: asString(value["uid"], "uid"),
+      displayName: asStringOrNull(value["display_name"], "display_name"),
+      tenant,
+      groups: asStrings(value["groups"], "groups"),
+      grants: asArray(value["grants"], "grants").map((one) => {
+        const grant = asObject(one, "grants");
+        return {
+          buckets: asStrings(grant["buckets"], "grants.buckets"),
+          keys: asStrings(grant["keys"], "grants.keys"),
+          allow: asStrings(grant["allow"], "grants.allow"),
+        };
+      }),
+      status: asOneOf(value["status"], "status", ["active", "suspended"]),
+      sealed: asString(value["sealed"], "sealed"),
+    };
+  });
+}
+
+function asStrings(value: unknown, name: string): readonly string[] {
+  return asArray(value, name).map((text) => asString(text, name));
 }
 
 // ---- members, data ----

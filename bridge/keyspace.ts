@@ -2,8 +2,13 @@
 // percent-encoded to `[A-Za-z0-9._-]`, so that keys are ASCII, `/` only separates, and byte order is
 // string order. One `readKey` for the whole space: what a member does not snapshot is `other`.
 
-import type { BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
-import { parseBucketName, parseClusterId, parseTenantName } from "../proxy/s3/names.ts";
+import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
+import {
+  parseAccessKeyId,
+  parseBucketName,
+  parseClusterId,
+  parseTenantName,
+} from "../proxy/s3/names.ts";
 
 /** `/headgate/v1/` unless configured otherwise. */
 const defaultPrefix = "/headgate/v1/";
@@ -14,12 +19,19 @@ export type StateKey =
   | { readonly kind: "class"; readonly storageClass: string }
   | { readonly kind: "bucket"; readonly tenant: TenantName; readonly name: BucketName }
   | { readonly kind: "data"; readonly path: string }
+  | { readonly kind: "credential"; readonly accessKeyId: AccessKeyId }
   /** Under a snapshotted folder, but no name of ours. */
   | { readonly kind: "malformed" }
   | { readonly kind: "other" };
 
 /** The folders a snapshot lists, in this order. */
-export const snapshotFolders = ["clusters/", "classes/", "buckets/", "data/"] as const;
+export const snapshotFolders = [
+  "clusters/",
+  "classes/",
+  "buckets/",
+  "data/",
+  "credentials/",
+] as const;
 
 function encodeSegment(text: string): string {
   return encodeURIComponent(text).replace(
@@ -66,6 +78,11 @@ export class Keyspace {
     return `${this.prefix}data/${path.split("/").map(encodeSegment).join("/")}`;
   }
 
+  /** `/headgate/v1/credentials/AKIA…`: percent-encoded, since a key id may hold `/`. */
+  credential(id: AccessKeyId): string {
+    return `${this.prefix}credentials/${encodeSegment(id)}`;
+  }
+
   /** `/headgate/v1/installation`: written with the first set of clusters, never deleted. */
   installation(): string {
     return `${this.prefix}installation`;
@@ -91,9 +108,7 @@ export class Keyspace {
     return `${this.prefix}keys/handle`;
   }
 
-  folder(
-    name: "clusters/" | "classes/" | "buckets/" | "data/" | "members/" | "live/" | "audit/",
-  ): string {
+  folder(name: (typeof snapshotFolders)[number] | "members/" | "live/" | "audit/"): string {
     return `${this.prefix}${name}`;
   }
 
@@ -117,6 +132,10 @@ export class Keyspace {
         return names.every((name) => name !== null && name !== "")
           ? { kind: "data", path: names.join("/") }
           : { kind: "malformed" };
+      case "credentials": {
+        const id = names.length === 1 && typeof first === "string" ? parseAccessKeyId(first) : null;
+        return id === null ? { kind: "malformed" } : { kind: "credential", accessKeyId: id };
+      }
       case undefined:
       default:
         return { kind: "other" };

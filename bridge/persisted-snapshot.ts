@@ -8,6 +8,7 @@ import {
   encodeBucket,
   encodeClass,
   encodeCluster,
+  encodeCredential,
   encodeData,
   recordSchema,
   type Stamp,
@@ -55,6 +56,9 @@ function* lines(
   }
   for (const [path, value] of snapshot.data) {
     yield [keys.data(path), snapshot.revision, encodeData(value, stamp)];
+  }
+  for (const { value, modRevision } of snapshot.credentials.values()) {
+    yield [keys.credential(value.accessKeyId), modRevision, encodeCredential(value, stamp)];
   }
 }
 

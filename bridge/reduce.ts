@@ -6,10 +6,22 @@
 import type { BucketTableChange } from "../proxy/placement/bucket-table.ts";
 import { emptyBucketTable, RecordInterner, withBuckets } from "../proxy/placement/bucket-table.ts";
 import type { StoreBatch, StoreEntry } from "../proxy/placement/ports.ts";
-import type { BucketRecord, ClusterRecord, Revision } from "../proxy/placement/records.ts";
+import type {
+  BucketRecord,
+  ClusterRecord,
+  CredentialRecord,
+  Revision,
+} from "../proxy/placement/records.ts";
 import type { BucketTable, PlacementSnapshot, Versioned } from "../proxy/placement/snapshot.ts";
-import type { BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
-import { type Decoded, decodeBucket, decodeClass, decodeCluster, decodeData } from "./codec.ts";
+import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
+import {
+  type Decoded,
+  decodeBucket,
+  decodeClass,
+  decodeCluster,
+  decodeCredential,
+  decodeData,
+} from "./codec.ts";
 import type { Keyspace } from "./keyspace.ts";
 
 /** A value under a snapshotted folder that this version does not understand. */
@@ -57,7 +69,7 @@ function unchanged<K, T>(
   next: ReadonlyMap<K, Versioned<T>>,
   last: ReadonlyMap<K, Versioned<T>> | undefined,
 ): ReadonlyMap<K, Versioned<T>> {
-  if (last?.size !== next.size) return next;
+  if (last === next || last?.size !== next.size) return next;
   for (const [key, { modRevision }] of next) {
     if (last.get(key)?.modRevision !== modRevision) return next;
   }
@@ -76,6 +88,9 @@ class Draft {
   readonly #unreadable: Map<string, Unreadable>;
   readonly #rerouted: BucketId[] = [];
   readonly #newUnreadable: Unreadable[] = [];
+  /** The base's own until the first change: there may be many, and most batches touch none. */
+  #credentials: ReadonlyMap<AccessKeyId, Versioned<CredentialRecord>>;
+  #credentialChanges: Map<AccessKeyId, Versioned<CredentialRecord>> | null = null;
   #buckets: BucketTable;
   #bucketChanges: BucketTableChange[] = [];
   #updatedAtMs: number | null = null;
@@ -95,6 +110,7 @@ class Draft {
     this.#data = new Map(from.base?.snapshot.data);
     this.#dataRevisions = new Map(from.base?.dataRevisions);
     this.#unreadable = new Map(from.base?.unreadable);
+    this.#credentials = from.base?.snapshot.credentials ?? new Map();
     this.#buckets = from.base?.snapshot.buckets ?? emptyBucketTable;
   }
 
@@ -115,6 +131,9 @@ class Draft {
       case "data":
         this.#data.delete(name.path);
         this.#dataRevisions.delete(name.path);
+        return;
+      case "credential":
+        this.#credentialDraft().delete(name.accessKeyId);
         return;
       case "malformed":
       case "other":
@@ -149,12 +168,22 @@ class Draft {
         }
         return;
       }
+      case "credential": {
+        const value = this.#read(entry, decodeCredential(name.accessKeyId, entry.value));
+        if (value !== null) this.#credentialDraft().set(name.accessKeyId, { value, modRevision });
+        return;
+      }
       case "malformed":
         this.#refuse(entry, false, "key is not one of this layout");
         return;
       case "other":
         return;
     }
+  }
+
+  #credentialDraft(): Map<AccessKeyId, Versioned<CredentialRecord>> {
+    this.#credentialChanges ??= new Map(this.#credentials);
+    return this.#credentialChanges;
   }
 
   #putBucket(entry: StoreEntry, id: BucketId): void {
@@ -215,6 +244,10 @@ class Draft {
       classes: unchanged(this.#classes, last?.snapshot.classes),
       buckets: this.#buckets,
       data: isSameData ? last.snapshot.data : this.#data,
+      credentials: unchanged(
+        this.#credentialChanges ?? this.#credentials,
+        last?.snapshot.credentials,
+      ),
     });
     const dataRevisions = isSameData ? last.dataRevisions : this.#dataRevisions;
     return {

@@ -21,6 +21,7 @@ import {
   encodeBucket,
   encodeClass,
   encodeCluster,
+  encodeCredential,
   recordSchema,
   type Stamp,
 } from "./codec.ts";
@@ -105,6 +106,8 @@ export class StoreRegistry implements Registry {
         return keys.storageClass(change.storageClass);
       case "bucket":
         return keys.bucket(change.tenant, change.name);
+      case "credential":
+        return keys.credential(change.accessKeyId);
     }
   }
 
@@ -241,5 +244,7 @@ function valueOf(change: RegistryChange, stamp: Stamp): string | null {
       return change.cluster === null ? null : encodeClass(change.cluster, stamp);
     case "bucket":
       return change.record === null ? null : encodeBucket(change.record, stamp);
+    case "credential":
+      return change.record === null ? null : encodeCredential(change.record, stamp);
   }
 }

@@ -6,7 +6,9 @@ import type { Config } from "./config.ts";
 import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
 import { ReloadingCredentials } from "./gateway/reloading-credentials.ts";
 import { RgwCredentials } from "./gateway/rgw-credentials.ts";
-import type { Log, Meter } from "./placement/ports.ts";
+import { SealedCredentials } from "./gateway/sealed-credentials.ts";
+import type { Log, Meter, Snapshots } from "./placement/ports.ts";
+import { FaultError } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
 import { type AskAdmin, findRgwUser } from "./upstream/admin-ops.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
@@ -16,6 +18,7 @@ export interface CredentialParts {
   readonly log: Log;
   readonly meter: Meter;
   readonly askAdmin: AskAdmin;
+  readonly snapshots: Pick<Snapshots, "current">;
 }
 
 export interface OpenCredentials {
@@ -24,7 +27,7 @@ export interface OpenCredentials {
 }
 
 export function openCredentials(config: Config, parts: CredentialParts): OpenCredentials {
-  const { log, meter } = parts;
+  const { log, meter, snapshots } = parts;
   const { clock, timers, fingerprint } = parts.system;
   const closing: (() => void)[] = [];
   const sources = config.auth.sources.map((source): CredentialSource => {
@@ -35,6 +38,12 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
         const reloading = new ReloadingCredentials(source, { fingerprint, timers, log, meter });
         closing.push(() => reloading.close());
         return reloading;
+      }
+      case "etcd": {
+        if (config.sealKeys === null)
+          throw new FaultError("config", "Source etcd has no seal keys");
+        const { impliedGrants } = source;
+        return new SealedCredentials({ snapshots, keys: config.sealKeys, impliedGrants, log });
       }
       case "rgw-admin": {
         const { cluster, keys } = source;

@@ -24,6 +24,7 @@ import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
+import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
 import { profileFacts } from "./placement/profiles.ts";
@@ -113,7 +114,9 @@ async function startParts(
     system,
     log,
     meter,
+    // Both come later and are asked only by requests.
     askAdmin: (cluster, question, ended) => pools.askAdmin(cluster, question, ended),
+    snapshots: { current: () => state.snapshots.current() },
   });
   started.push(() => credentials.close());
   const pools = createUpstream({
@@ -267,6 +270,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     get handleKeys() {
       return keys();
     },
+    partSizes: new PartSizes(),
     clock,
     timers,
     quarantineMs,
@@ -366,6 +370,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
         startedAtMs: clock.nowMs(),
         stateDriver: state.store.driver,
       },
+      seals: { keys: config.sealKeys, random: system.random },
       readiness: { checks: () => readiness(views, lifecycle) },
       metrics: meter,
       audit,

@@ -4,11 +4,14 @@ import * as placements from "./bucket-placement.ts";
 import * as buckets from "./buckets.ts";
 import * as classes from "./classes.ts";
 import * as clusters from "./clusters.ts";
+import * as credentials from "./credentials.ts";
 import { type AdminReply, type AdminRequest, problem } from "./reply.ts";
 import * as status from "./status.ts";
 import * as weights from "./weights.ts";
 
-export type AdminPorts = placements.PlacementPorts & status.StatusPorts;
+export type AdminPorts = placements.PlacementPorts &
+  status.StatusPorts &
+  credentials.CredentialPorts;
 
 interface Route {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -57,6 +60,25 @@ const adminRoutes: readonly Route[] = [
   },
   { method: "POST", path: `${v1}/buckets/{bucket}/freeze`, handle: buckets.freezeBucket },
   { method: "POST", path: `${v1}/buckets/{bucket}/unfreeze`, handle: buckets.unfreezeBucket },
+  { method: "GET", path: `${v1}/credentials`, handle: credentials.listCredentials },
+  { method: "GET", path: `${v1}/credentials/{key}`, handle: credentials.showCredential },
+  { method: "PUT", path: `${v1}/credentials/{key}`, handle: credentials.putCredential },
+  { method: "DELETE", path: `${v1}/credentials/{key}`, handle: credentials.deleteCredential },
+  {
+    method: "POST",
+    path: `${v1}/credentials/{key}/rotate`,
+    handle: credentials.rotateCredential,
+  },
+  {
+    method: "POST",
+    path: `${v1}/credentials/{key}/disable`,
+    handle: credentials.setStatus("suspended"),
+  },
+  {
+    method: "POST",
+    path: `${v1}/credentials/{key}/enable`,
+    handle: credentials.setStatus("active"),
+  },
   { method: "GET", path: `${v1}/state`, handle: status.showState },
   { method: "GET", path: `${v1}/members`, handle: status.listMembers },
   { method: "DELETE", path: `${v1}/members/{id}`, handle: status.forgetMember },

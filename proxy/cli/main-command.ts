@@ -8,6 +8,7 @@ import { bucketCommands } from "./bucket-commands.ts";
 import { clusterCommands } from "./cluster-commands.ts";
 import { type Call, type CliIo, type Command, flagsOf, type Starters } from "./command.ts";
 import { configCommands } from "./config-commands.ts";
+import { credsCommands } from "./creds-commands.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { explainSignature } from "./explain-signature.ts";
 import { runPolicyCommand } from "./policy.ts";
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   ...configCommands,
   ...clusterCommands,
   ...bucketCommands,
+  ...credsCommands,
   ...stateCommands,
   explainSignature,
 ];

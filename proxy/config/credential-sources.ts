@@ -44,6 +44,8 @@ export type CredentialSourceConfig =
       /** Reads it again. Never throws. */
       readonly read: () => CredentialsReading;
     }
+  /** Keys in the state store. */
+  | { readonly kind: "etcd"; readonly impliedGrants: readonly Grant[] }
   | {
       readonly kind: "rgw-admin";
       readonly cluster: ClusterId;
@@ -69,6 +71,7 @@ interface SourceReading {
 /** Settings of `auth.credentials[]` by the source that has them. */
 const settingsOf = {
   file: ["file", "reload_interval"],
+  etcd: [],
   "rgw-admin": [
     "cluster",
     "access_key_id",
@@ -122,6 +125,8 @@ function sourceOf(source: Source, work: SourceWork): readonly CredentialSourceCo
   switch (source.source) {
     case "file":
       return fileSource(source, work);
+    case "etcd":
+      return storeSource(work);
     case "rgw-admin":
       return rgwSource(source, work);
   }
@@ -155,6 +160,27 @@ function fileSource(source: Source, work: SourceWork): readonly CredentialSource
   ];
 }
 
+function storeSource(work: SourceWork): readonly CredentialSourceConfig[] {
+  const { index, data, checks } = work;
+  const at = ["auth", "credentials", index, "source"];
+  if ((data.keys.seal_key_file ?? "") === "") {
+    checks.fault(at, "Source etcd needs keys.seal_key_file, which opens its secrets", [
+      ["keys", "seal_key_file"],
+    ]);
+  }
+  if (data.state.driver === "memory") {
+    checks.warn(at, "State driver memory forgets its client keys with the process", [
+      ["state", "driver"],
+    ]);
+  }
+  return [{ kind: "etcd", impliedGrants: impliedGrants(data) }];
+}
+
+/** What a user may do that has no grants. */
+function impliedGrants(data: Settings): readonly Grant[] {
+  return clustersDecide(identitiesOf(data)) ? everything : [];
+}
+
 function rgwSource(source: Source, work: SourceWork): readonly CredentialSourceConfig[] {
   const { index, data, checks } = work;
   const at = ["auth", "credentials", index];
@@ -177,7 +203,7 @@ function rgwSource(source: Source, work: SourceWork): readonly CredentialSourceC
     ]);
     return [];
   }
-  const grants = clustersDecide(identitiesOf(data)) ? everything : [];
+  const grants = impliedGrants(data);
   if (grants.length === 0) {
     checks.warn(
       at,

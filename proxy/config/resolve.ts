@@ -5,6 +5,7 @@ import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
 import { type ClusterConfig, clustersConfig } from "./clusters.ts";
 import { type CredentialSourceConfig, credentialSources } from "./credential-sources.ts";
+import { type KeyFile, keyFile } from "./key-files.ts";
 import type { Settings } from "./schema.ts";
 import { type ServerTlsConfig, serverTls } from "./server-tls.ts";
 import type { SettingPath } from "./source-file.ts";
@@ -38,6 +39,8 @@ export interface Config {
   readonly classes: ReadonlyMap<string, ClusterId>;
   /** 32 bytes each, the current first, up to two previous; null: kept in the state store. */
   readonly handleKeys: readonly Uint8Array[] | null;
+  /** What seals client secrets in the state store; null: this process can read none of them. */
+  readonly sealKeys: KeyFile | null;
   readonly member: {
     readonly leaseTtlSeconds: number;
     /** Null: never fenced. */
@@ -128,7 +131,8 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
       memoMaxEntries: data.policy.memo.max_entries,
     },
     classes: classesConfig(data, checks, options),
-    handleKeys: handleKeys(data, checks),
+    handleKeys: keyFile(data, "handle_key_file", checks),
+    sealKeys: keyFile(data, "seal_key_file", checks),
     member: memberConfig(data, checks),
     state: stateConfig(data, checks),
     snapshotFile: data.state.snapshot_file === "" ? null : data.state.snapshot_file,
@@ -251,25 +255,6 @@ function classesConfig(
     }
   }
   return classes;
-}
-
-function handleKeys(data: Settings, checks: Checks): readonly Uint8Array[] | null {
-  const path: SettingPath = ["keys", "handle_key_file"];
-  const text = checks.read(data.keys.handle_key_file, path);
-  if (text === null) return null;
-  const lines = text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
-  const keys = lines.filter((line) => /^[0-9a-fA-F]{64}$/.test(line));
-  if (keys.length >= 1 && keys.length <= 3 && keys.length === lines.length) {
-    return keys.map((line) => Buffer.from(line, "hex"));
-  }
-  checks.fault(
-    path,
-    "File needs one to three lines of 64 hex digits, as openssl rand -hex 32 prints them",
-  );
-  return null;
 }
 
 function memberConfig(data: Settings, checks: Checks): Config["member"] {

@@ -255,7 +255,7 @@ export const settings = group({
     credentials: z
       .array(
         group({
-          source: oneOf(["file", "rgw-admin"]).describe(
+          source: oneOf(["file", "etcd", "rgw-admin"]).describe(
             "Where client keys come from; the first that knows one wins",
           ),
           file: path.optional().describe("`file`: the credentials file"),
@@ -312,6 +312,9 @@ export const settings = group({
       .describe(
         "Keys of upload handles, newest first, 64 hex digits a line; unset: kept in the state store",
       ),
+    seal_key_file: path
+      .optional()
+      .describe("Keys that seal client secrets in the state store, in the same form"),
   }).prefault({}),
   member: group({
     lease_ttl: duration.prefault("30s").describe("Life of this process's lease"),

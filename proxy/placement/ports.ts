@@ -4,7 +4,13 @@
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { AccessKeyId, BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import type { BucketRecord, ClusterRecord, MemberRecord, Revision } from "./records.ts";
+import type {
+  BucketRecord,
+  ClusterRecord,
+  CredentialRecord,
+  MemberRecord,
+  Revision,
+} from "./records.ts";
 import type { PlacementSnapshot } from "./snapshot.ts";
 
 // ---- time, chance, words ----
@@ -316,6 +322,12 @@ export type RegistryChange =
       readonly name: BucketName;
       readonly expected: Revision;
       readonly record: BucketRecord | null;
+    }
+  | {
+      readonly kind: "credential";
+      readonly accessKeyId: AccessKeyId;
+      readonly expected: Revision;
+      readonly record: CredentialRecord | null;
     };
 
 /** Who did something at the admin surface. */

@@ -3,7 +3,7 @@
 // Field meanings: placement.md §1 and §14; records carry the epoch fields from the start, although a
 // bucket has exactly one epoch until epochs are opened by later work.
 
-import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
+import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../s3/names.ts";
 
 /** A state store revision, compared as bigint: etcd's go beyond 2^53. */
 export type Revision = bigint;
@@ -34,6 +34,24 @@ export interface ClusterRecord {
   readonly region: string;
   readonly addressing: "path" | "virtual";
   readonly labels: Readonly<Record<string, string>>;
+}
+
+/** A client's key in the state store, with whom it stands for. Its secret is sealed-secret.ts's. */
+export interface CredentialRecord {
+  readonly accessKeyId: AccessKeyId;
+  readonly uid: string;
+  readonly displayName: string | null;
+  readonly tenant: TenantName;
+  readonly groups: readonly string[];
+  /** Data for policy: policies/README.md. */
+  readonly grants: readonly {
+    readonly buckets: readonly string[];
+    readonly keys: readonly string[];
+    readonly allow: readonly string[];
+  }[];
+  readonly status: "active" | "suspended";
+  /** The secret access key, sealed together with all of the above. */
+  readonly sealed: string;
 }
 
 /** What policy returned for a bucket, and what its keys are ranked over. */

@@ -1,8 +1,8 @@
 // One frozen view of everything that placement depends on. Snapshots are swapped, never edited:
 // a request reads one at its start and again at its commit point.
 
-import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
-import type { BucketRecord, ClusterRecord, Revision } from "./records.ts";
+import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../s3/names.ts";
+import type { BucketRecord, ClusterRecord, CredentialRecord, Revision } from "./records.ts";
 
 /** A record with the store revision that last wrote it, for compare-and-swap. */
 export interface Versioned<T> {
@@ -29,4 +29,6 @@ export interface PlacementSnapshot {
   readonly buckets: BucketTable;
   /** What operators put under `data/…`: path → JSON value. */
   readonly data: ReadonlyMap<string, unknown>;
+  /** Client keys, secrets sealed. */
+  readonly credentials: ReadonlyMap<AccessKeyId, Versioned<CredentialRecord>>;
 }

@@ -1,12 +1,14 @@
 // Opens an admin server on a loopback port and speaks HTTP to it with every header under control
 // (fetch would not send Host or Origin).
 
+import { randomBytes } from "node:crypto";
 import { createServer, request as httpRequest } from "node:http";
 import { AuditRing, auditedRegistry } from "../../proxy/admin/audit-ring.ts";
 import { Metrics } from "../../proxy/admin/metrics.ts";
 import type { PlacementChanges, ReadinessCheck } from "../../proxy/admin/ports.ts";
 import { openAdminServer } from "../../proxy/admin/server.ts";
 import type { Log, Registry, Snapshots } from "../../proxy/placement/ports.ts";
+import type { SealKeys } from "../../proxy/placement/sealed-secret.ts";
 import { type AdminMemory, fixedClock } from "./admin-state.ts";
 
 interface Answer {
@@ -36,6 +38,7 @@ export interface FixtureOptions {
   readonly token?: string | null;
   readonly checks?: readonly ReadinessCheck[];
   readonly placementChanges?: PlacementChanges;
+  readonly sealKeys?: SealKeys | null;
   readonly registry?: Registry;
   readonly snapshots?: Snapshots;
 }
@@ -68,6 +71,7 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
         processMetrics: false,
       }),
       audit: ring,
+      seals: { keys: options.sealKeys ?? null, random: { bytes: (count) => randomBytes(count) } },
       placementChanges: options.placementChanges ?? {
         putPlacement: () => Promise.resolve({ kind: "busy" }),
       },

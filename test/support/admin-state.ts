@@ -93,6 +93,7 @@ export function adminSnapshot(state: AdminState): PlacementSnapshot {
     ),
     buckets: bucketTableOf((state.buckets ?? []).map(at)),
     data: new Map(),
+    credentials: new Map(),
   };
 }
 
@@ -149,6 +150,7 @@ export class AdminMemory implements Registry, Snapshots {
     const modRevision = view.revision + 1n;
     const clusters = new Map(view.clusters);
     const classes = new Map(view.classes);
+    const credentials = new Map(view.credentials);
     let { buckets } = view;
     for (const change of changes) {
       switch (change.kind) {
@@ -160,6 +162,10 @@ export class AdminMemory implements Registry, Snapshots {
           if (change.cluster === null) classes.delete(change.storageClass);
           else classes.set(change.storageClass, { value: change.cluster, modRevision });
           break;
+        case "credential":
+          if (change.record === null) credentials.delete(change.accessKeyId);
+          else credentials.set(change.accessKeyId, { value: change.record, modRevision });
+          break;
         case "bucket":
           buckets =
             change.record === null
@@ -168,7 +174,7 @@ export class AdminMemory implements Registry, Snapshots {
           break;
       }
     }
-    this.#view = { ...view, revision: modRevision, clusters, classes, buckets };
+    this.#view = { ...view, revision: modRevision, clusters, classes, buckets, credentials };
   }
 
   #modRevision(change: RegistryChange): bigint {
@@ -178,6 +184,8 @@ export class AdminMemory implements Registry, Snapshots {
         return view.clusters.get(change.id)?.modRevision ?? 0n;
       case "class":
         return view.classes.get(change.storageClass)?.modRevision ?? 0n;
+      case "credential":
+        return view.credentials.get(change.accessKeyId)?.modRevision ?? 0n;
       case "bucket":
         return view.buckets.find(change.tenant, change.name)?.modRevision ?? 0n;
     }

@@ -1,8 +1,17 @@
 // Records for the bridge's tests, valid unless a test says otherwise.
 
-import type { BucketRecord, ClusterRecord } from "../../proxy/placement/records.ts";
-import type { BucketName, ClusterId } from "../../proxy/s3/names.ts";
-import { noTenant, parseBucketName, parseClusterId } from "../../proxy/s3/names.ts";
+import type {
+  BucketRecord,
+  ClusterRecord,
+  CredentialRecord,
+} from "../../proxy/placement/records.ts";
+import type { AccessKeyId, BucketName, ClusterId } from "../../proxy/s3/names.ts";
+import {
+  noTenant,
+  parseAccessKeyId,
+  parseBucketName,
+  parseClusterId,
+} from "../../proxy/s3/names.ts";
 
 export function clusterId(text: string): ClusterId {
   const id = parseClusterId(text);
@@ -14,6 +23,29 @@ export function bucketName(text: string): BucketName {
   const name = parseBucketName(text);
   if (name === null) throw new Error(`not a bucket name: ${text}`);
   return name;
+}
+
+export function accessKeyId(text: string): AccessKeyId {
+  const id = parseAccessKeyId(text);
+  if (id === null) throw new Error(`not an access key id: ${text}`);
+  return id;
+}
+
+export function credentialRecord(
+  id: string,
+  more: Partial<CredentialRecord> = {},
+): CredentialRecord {
+  return {
+    accessKeyId: accessKeyId(id),
+    uid: "alice",
+    displayName: null,
+    tenant: noTenant,
+    groups: [],
+    grants: [],
+    status: "active",
+    sealed: "c2VhbA",
+    ...more,
+  };
 }
 
 export function clusterRecord(id: string, more: Partial<ClusterRecord> = {}): ClusterRecord {

@@ -57,6 +57,7 @@ export function snapshotOf(
     classes: new Map(classes),
     buckets: emptyBucketTable,
     data: new Map(Object.entries(fields.data ?? {})),
+    credentials: new Map(),
   };
 }
 

@@ -129,25 +129,26 @@ function serve(
   const [path = "", query = ""] = (request.url ?? "").split("?");
   const [, bucket = "", key] = decodeURIComponent(path).split("/");
   const uid = user?.uid ?? "anonymous";
-  if (bucket === "") {
-    const own = [...cluster.owners].filter(([, owner]) => owner === uid).map(([name]) => name);
-    const listed = own.map((name) => `<Bucket><Name>${name}</Name></Bucket>`).join("");
-    response.end(
-      `<ListAllMyBucketsResult><Owner><ID>${uid}</ID></Owner><Buckets>${listed}</Buckets></ListAllMyBucketsResult>`,
-    );
+  if (bucket === "") return listOwn(cluster, uid, response);
+  if (request.method === "PUT" && key === undefined) {
+    if (user === null) return refuse(response, 403, "AccessDenied");
+    if (!cluster.owners.has(bucket)) cluster.owners.set(bucket, uid);
+    if (cluster.owners.get(bucket) !== uid) return refuse(response, 409, "BucketAlreadyExists");
+    response.end();
     return;
   }
   const owner = cluster.owners.get(bucket);
-  if (request.method === "PUT" && key === undefined) {
-    if (owner === undefined && user !== null) cluster.owners.set(bucket, uid);
-    if (owner === uid || (owner === undefined && user !== null)) response.end();
-    else if (user === null) refuse(response, 403, "AccessDenied");
-    else refuse(response, 409, "BucketAlreadyExists");
-    return;
-  }
   if (owner === undefined) return refuse(response, 404, "NoSuchBucket");
   if (owner !== uid) return refuse(response, 403, "AccessDenied");
   if (request.method === "DELETE" && key === undefined) cluster.owners.delete(bucket);
   if (request.method === "DELETE") response.writeHead(204);
   response.end(query.includes("location") ? "<LocationConstraint/>" : "<Result/>");
+}
+
+function listOwn(cluster: UserCluster, uid: string, response: ServerResponse): void {
+  const own = [...cluster.owners].filter(([, owner]) => owner === uid).map(([name]) => name);
+  const listed = own.map((name) => `<Bucket><Name>${name}</Name></Bucket>`).join("");
+  response.end(
+    `<ListAllMyBucketsResult><Owner><ID>${uid}</ID></Owner><Buckets>${listed}</Buckets></ListAllMyBucketsResult>`,
+  );
 }

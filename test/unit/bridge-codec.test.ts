@@ -6,17 +6,25 @@ import {
   decodeBucket,
   decodeClass,
   decodeCluster,
+  decodeCredential,
   decodeData,
   decodeMember,
   encodeBucket,
   encodeClass,
   encodeCluster,
+  encodeCredential,
   encodeData,
   encodeMember,
 } from "../../bridge/codec.ts";
 import { Keyspace } from "../../bridge/keyspace.ts";
 import { noTenant, parseTenantName } from "../../proxy/s3/names.ts";
-import { bucketName, bucketRecord, clusterId, clusterRecord } from "../support/bridge-records.ts";
+import {
+  bucketName,
+  bucketRecord,
+  clusterId,
+  clusterRecord,
+  credentialRecord,
+} from "../support/bridge-records.ts";
 
 const stamp = { updatedAt: "2026-11-29T23:00:00.000Z", updatedBy: "admin:token" };
 const stampMs = Date.parse(stamp.updatedAt);
@@ -56,6 +64,21 @@ t.test("records come back as they were", async (t) => {
     value: bucket,
     updatedAtMs: stampMs,
   });
+  const credential = credentialRecord("AK/1", {
+    displayName: "Alice",
+    tenant: parseTenantName("acme") ?? noTenant,
+    groups: ["g"],
+    grants: [{ buckets: ["b-*"], keys: ["*"], allow: ["read"] }],
+    status: "suspended",
+  });
+  t.strictSame(decodeCredential(credential.accessKeyId, encodeCredential(credential, stamp)), {
+    kind: "record",
+    value: credential,
+    updatedAtMs: stampMs,
+  });
+  const key = new Keyspace().credential(credential.accessKeyId);
+  t.equal(key, "/headgate/v1/credentials/AK%2F1");
+  t.strictSame(new Keyspace().readKey(key), { kind: "credential", accessKeyId: "AK/1" });
   const member = {
     id: "m1",
     nodeId: "n",

@@ -2,14 +2,27 @@
 
 import fc from "fast-check";
 import t from "tap";
-import { encodeBucket, encodeClass, encodeCluster, encodeData } from "../../bridge/codec.ts";
+import {
+  encodeBucket,
+  encodeClass,
+  encodeCluster,
+  encodeCredential,
+  encodeData,
+} from "../../bridge/codec.ts";
 import { Keyspace } from "../../bridge/keyspace.ts";
 import { readSnapshotText, snapshotText } from "../../bridge/persisted-snapshot.ts";
 import { Reducer, type StateView } from "../../bridge/reduce.ts";
 import type { StoreBatch, StoreEntry, StoreEvent } from "../../proxy/placement/ports.ts";
 import { FaultError } from "../../proxy/placement/ports.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
-import { bucketName, bucketRecord, clusterId, clusterRecord } from "../support/bridge-records.ts";
+import {
+  accessKeyId,
+  bucketName,
+  bucketRecord,
+  clusterId,
+  clusterRecord,
+  credentialRecord,
+} from "../support/bridge-records.ts";
 
 const keys = new Keyspace();
 const stamp = { updatedAt: "2026-11-29T23:00:00.000Z", updatedBy: "test" };
@@ -31,6 +44,7 @@ function plain(view: StateView): unknown {
     buckets: [...snapshot.buckets.all()].sort((a, b) => (a.value.name < b.value.name ? -1 : 1)),
     size: snapshot.buckets.size,
     data: [...snapshot.data].sort(byKey),
+    credentials: [...snapshot.credentials].sort(byKey),
     unreadable: [...unreadable.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
   };
 }
@@ -51,6 +65,8 @@ const step = fc.record({
     keys.bucket(noTenant, bucketName("x")),
     keys.bucket(noTenant, bucketName("y")),
     keys.data("team/blue"),
+    keys.credential(accessKeyId("AK/1")),
+    keys.credential(accessKeyId("AK2")),
     keys.member("m"),
     `${keys.prefix}buckets/oops`,
   ),
@@ -69,6 +85,8 @@ function valueFor(key: string, number: number): string {
       return encodeBucket(bucketRecord(name.name, { epochs: [number] }), stamp);
     case "data":
       return encodeData({ number }, stamp);
+    case "credential":
+      return encodeCredential(credentialRecord(name.accessKeyId, { uid: `u${number}` }), stamp);
     case "malformed":
     case "other":
       return "anything";

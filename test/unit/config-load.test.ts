@@ -28,7 +28,7 @@ t.test("every fault is reported at once, with its place and the nearest key", as
       "  - id: Rgw_A",
       "    endpoints: [ftp://x, http://10.0.0.1:7480/path]",
       "    weight: 101",
-      "    identity: same",
+      "    identity: anybody",
       "    credentials: {access_key_id: AK, secret_access_key_file: gone.sk}",
       "log: {level: verbose}",
       "zzzzzz: 1",
@@ -60,7 +60,7 @@ t.test("every fault is reported at once, with its place and the nearest key", as
       'headgate.yaml:7:17: clusters[0].endpoints[0]: Endpoint "ftp://x" has scheme "ftp:", needs http or https',
       'headgate.yaml:7:26: clusters[0].endpoints[1]: Endpoint "http://10.0.0.1:7480/path" has a path, needs scheme, host and port only',
       "headgate.yaml:8:13: clusters[0].weight: Number is above 100",
-      'headgate.yaml:9:15: clusters[0].identity: Expected one of service, same, mapped, got text "same"',
+      'headgate.yaml:9:15: clusters[0].identity: Expected one of service, same, mapped, got text "anybody"',
     ].toSorted(),
   );
 });
