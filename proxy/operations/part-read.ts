@@ -1,7 +1,7 @@
 // GET and HEAD with `partNumber`. RGW up to 18.2 does not read it and answers the whole object with a
 // 200, which a client would take for one part of several; so here a whole object is never an answer to
-// a part of one. Where parts begin is not told by such an upstream, only how many there were: an object
-// put in one part is served, one put in several is 501 (S3 API Reference GetObject).
+// a part of one. Such an upstream tells how many parts there were and not where they begin: that is
+// proven from the object's bytes (part-sizes.ts), or the answer is 501 (S3 API Reference GetObject).
 
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { isMultipart, partsOf } from "../s3/entity-tags.ts";
@@ -12,6 +12,7 @@ import { unconditional } from "../s3/read-conditions.ts";
 import type { ReadOptions } from "./conditional-read.ts";
 import { askConditionally, changed, sameFailure } from "./conditional-read.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
+import type { PartSizes } from "./part-sizes.ts";
 
 /** @throws S3Error InvalidArgument for what is no part number, InvalidRequest together with Range. */
 export function partNumberOf(request: OperationRequest): number | null {
@@ -50,7 +51,7 @@ export async function askForPart(
   const head = await ask({ operation: "HeadObject" });
   if (head.status >= 300) return await sameFailure(head, read, () => ask({}));
   if (knowsParts(head)) return read.operation === "HeadObject" ? head : await ask({});
-  return await askForOnlyPart(head, number, { read, ask });
+  return await askForRange(head, number, { read, ask, partSizes: ports.partSizes });
 }
 
 /** The upstream answered for a part, so it knows them. */
@@ -62,13 +63,17 @@ function isEmpty(response: UpstreamResponse): boolean {
   return fieldValue(response.headers, "content-length") === "0";
 }
 
-async function askForOnlyPart(
+interface Asking {
+  readonly read: ReadOptions;
+  readonly ask: (given: Partial<ReadOptions>) => Promise<UpstreamResponse>;
+  readonly partSizes: PartSizes;
+}
+
+/** Asks for the bytes of a part of the object that `head` shows, and of no other. */
+async function askForRange(
   head: UpstreamResponse,
   number: number,
-  via: {
-    readonly read: ReadOptions;
-    readonly ask: (given: Partial<ReadOptions>) => Promise<UpstreamResponse>;
-  },
+  via: Asking,
 ): Promise<UpstreamResponse> {
   const { read, ask } = via;
   const etag = fieldValue(head.headers, "etag") ?? "";
@@ -78,17 +83,29 @@ async function askForOnlyPart(
       details: { PartNumberRequested: String(number), ActualPartCount: String(count) },
     });
   }
-  if (count > 1) {
-    throw new S3Error("NotImplemented", {
-      message: `Parts of an object cannot be told apart on this cluster: it was put in ${count}, read it by Range`,
-    });
-  }
-  const counted: HeaderList = isMultipart(etag) ? [["x-amz-mp-parts-count", "1"]] : [];
   const query: QueryList = read.query.filter(([name]) => name !== "partNumber");
   const pinned: HeaderList = [...unconditional(read.headers), ["if-match", etag]];
+  const sizeBytes = Number(fieldValue(head.headers, "content-length") ?? Number.NaN);
+  const partBytes =
+    count === 1
+      ? sizeBytes
+      : await via.partSizes.of({ etag, sizeBytes, count }, () =>
+          ask({ operation: "GetObject", query, headers: pinned }),
+        );
+  if (partBytes === null) {
+    throw new S3Error("NotImplemented", {
+      message: `This cluster does not tell where the ${count} parts of the object begin, read it by Range`,
+    });
+  }
+  const first = (number - 1) * partBytes;
+  const range = `bytes=${first}-${Math.min(first + partBytes, sizeBytes) - 1}`;
   // Nothing is no range; S3 answers 200 there, and 206 with Content-Range for all else.
-  const headers: HeaderList = isEmpty(head) ? pinned : [...pinned, ["range", "bytes=0-"]];
+  const headers: HeaderList = isEmpty(head) ? pinned : [...pinned, ["range", range]];
   const response = await ask({ query, headers });
   if (response.status === 412) return await changed(response);
-  return { ...response, headers: [...response.headers, ...counted] };
+  if (!isMultipart(etag)) return response;
+  return {
+    ...response,
+    headers: [...response.headers, ["x-amz-mp-parts-count", String(count)]],
+  };
 }

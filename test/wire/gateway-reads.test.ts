@@ -1,5 +1,5 @@
 // Reads over an upstream that misreads them: what a client gets is S3's answer or an error, with the
-// right profile and with a wrong one, never another object's bytes or a whole object for a part.
+// right profile and with a wrong one, never another object's bytes.
 
 import { GetObjectAttributesCommand } from "@aws-sdk/client-s3";
 import t from "tap";
@@ -116,60 +116,6 @@ t.test("GetObjectAttributes fails as the object does", async (t) => {
   const headers: Fields = [["x-amz-object-attributes", "ETag"]];
   const denied = await ask("GET", "/rep/k", { query: "attributes=&versionId=v", headers });
   t.match(denied, { status: 403, code: "AccessDenied" });
-});
-
-t.test("a part is a part or an error", async (t) => {
-  for (const profile of upstreamProfiles) {
-    const { rgw, ask } = await openScene(t, profile);
-    const content = "0123456789";
-    rgw.put("/rep/whole", content);
-    rgw.put("/rep/one", content, { etag: etagOfParts(1) });
-    rgw.put("/rep/three", content, { etag: etagOfParts(3) });
-    rgw.put("/rep/empty", "");
-    const rows = [
-      ["/rep/whole", "1", 206, null],
-      ["/rep/one", "1", 206, null],
-      ["/rep/empty", "1", 200, null],
-      ["/rep/whole", "2", 416, "InvalidPartNumber"],
-      ["/rep/empty", "2", 416, "InvalidPartNumber"],
-      ["/rep/three", "4", 416, "InvalidPartNumber"],
-      ["/rep/three", "1", 501, "NotImplemented"],
-      ["/rep/three", "3", 501, "NotImplemented"],
-      ["/rep/none", "1", 404, "NoSuchKey"],
-      ["/rep/whole", "0", 400, "InvalidArgument"],
-      ["/rep/whole", "10001", 400, "InvalidArgument"],
-      ["/rep/whole", "x", 400, "InvalidArgument"],
-      ["/rep/whole", "", 400, "InvalidArgument"],
-    ] as const;
-    for (const [path, part, status, code] of rows) {
-      const name = `${profile} ${path} ${part}`;
-      const got = await ask("GET", path, { query: `partNumber=${part}` });
-      t.match(got, { status, code }, name);
-      t.equal((await ask("HEAD", path, { query: `partNumber=${part}` })).status, status, name);
-      if (status !== 206) continue;
-      t.equal(got.body, content);
-      t.match(got.head, "content-range: bytes 0-9/10");
-      t.equal(got.head.includes("x-amz-mp-parts-count: 1"), path === "/rep/one");
-    }
-    const both = { query: "partNumber=1", headers: [["range", "bytes=0-1"]] } as const;
-    t.match(await ask("GET", "/rep/whole", both), { status: 400, code: "InvalidRequest" });
-  }
-});
-
-t.test("an upstream that knows parts answers for them, whatever its profile says", async (t) => {
-  for (const profile of upstreamProfiles) {
-    const { rgw, ask } = await openScene(t, profile);
-    rgw.intercept = ({ method, query }) =>
-      query.get("partNumber") === "2"
-        ? rgwAnswer(
-            "206 Partial Content",
-            ["Content-Range: bytes 3-5/9", `ETag: "${etagOfParts(3)}"`, "x-amz-mp-parts-count: 3"],
-            method === "HEAD" ? "" : "mid",
-            3,
-          )
-        : null;
-    t.match(await ask("GET", "/rep/k", { query: "partNumber=2" }), { status: 206, body: "mid" });
-  }
 });
 
 t.test("conditions of reads are judged as RFC 9110 says", async (t) => {
