@@ -12,6 +12,7 @@ import { startDemoServer } from "../../proxy/demo/server.ts";
 import type { AccessRecord } from "../../proxy/gateway/trace.ts";
 import { system } from "../../proxy/main.ts";
 import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
+import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
 export const readerKeys = { accessKeyId: "test-reader", secretAccessKey: "test-reader-secret" };
@@ -87,6 +88,7 @@ users:
 export async function startClusters(
   t: Test,
   ids: readonly string[],
+  facts: ProfileFacts = profiles.aws,
 ): Promise<Readonly<Record<string, DemoServer>>> {
   const servers: Record<string, DemoServer> = {};
   for (const id of ids) {
@@ -96,6 +98,7 @@ export async function startClusters(
       clock: system.clock,
       random: system.random,
       minPartBytes: 1,
+      facts,
     });
     t.teardown(() => server.close());
     servers[id] = server;
