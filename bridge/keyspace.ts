@@ -117,15 +117,14 @@ export class Keyspace {
     const [folder, ...rest] = key.slice(this.prefix.length).split("/");
     const names = rest.map(decodeSegment);
     const [first, second] = names;
+    const only = names.length === 1 ? (first ?? "") : "";
     switch (folder) {
       case "clusters": {
-        const id = names.length === 1 && typeof first === "string" ? parseClusterId(first) : null;
+        const id = parseClusterId(only);
         return id === null ? { kind: "malformed" } : { kind: "cluster", id };
       }
       case "classes":
-        return names.length === 1 && typeof first === "string" && first !== ""
-          ? { kind: "class", storageClass: first }
-          : { kind: "malformed" };
+        return only === "" ? { kind: "malformed" } : { kind: "class", storageClass: only };
       case "buckets":
         return readBucketKey(names.length, first, second);
       case "data":
@@ -133,7 +132,7 @@ export class Keyspace {
           ? { kind: "data", path: names.join("/") }
           : { kind: "malformed" };
       case "credentials": {
-        const id = names.length === 1 && typeof first === "string" ? parseAccessKeyId(first) : null;
+        const id = parseAccessKeyId(only);
         return id === null ? { kind: "malformed" } : { kind: "credential", accessKeyId: id };
       }
       case undefined:

@@ -6,7 +6,13 @@ import type { Random } from "../placement/ports.ts";
 import type { CredentialRecord } from "../placement/records.ts";
 import { nonceBytes, openSecret, type SealKeys, sealSecret } from "../placement/sealed-secret.ts";
 import type { Versioned } from "../placement/snapshot.ts";
-import { type AccessKeyId, noTenant, parseAccessKeyId, parseTenantName } from "../s3/names.ts";
+import {
+  type AccessKeyId,
+  noTenant,
+  parseAccessKeyId,
+  parseTenantName,
+  type TenantName,
+} from "../s3/names.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { type ChangePorts, change, type Plan } from "./change.ts";
 import {
@@ -242,15 +248,16 @@ function secretOf(body: AdminRequest["body"]): string | null | undefined {
 
 /** A text says what is wrong. */
 function readFields(accessKeyId: AccessKeyId, body: AdminRequest["body"]): Fields | string {
-  const { uid, display_name: name, tenant: home, status = "active" } = body;
+  const { uid, display_name: name, status = "active" } = body;
   if (typeof uid !== "string" || uid === "" || uid.length > 256) {
     return 'Body key "uid" needs a user id';
   }
-  if (name !== undefined && name !== null && typeof name !== "string") {
+  const displayName = name ?? null;
+  if (displayName !== null && typeof displayName !== "string") {
     return 'Body key "display_name" needs text';
   }
-  const tenant = home === undefined || home === null ? noTenant : parseTenantName(String(home));
-  if (tenant === null) return `Tenant "${String(home)}" is not valid`;
+  const tenant = readTenant(body["tenant"]);
+  if (tenant === null) return 'Body key "tenant" needs the name of a tenant';
   if (status !== "active" && status !== "suspended") {
     return 'Body key "status" needs active or suspended';
   }
@@ -258,7 +265,12 @@ function readFields(accessKeyId: AccessKeyId, body: AdminRequest["body"]): Field
   if (groups === null) return 'Body key "groups" needs a list of names';
   const grants = readGrants(body["grants"] ?? []);
   if (typeof grants === "string") return grants;
-  return { accessKeyId, uid, displayName: name ?? null, tenant, groups, grants, status };
+  return { accessKeyId, uid, displayName, tenant, groups, grants, status };
+}
+
+function readTenant(value: unknown): TenantName | null {
+  if (value === undefined || value === null) return noTenant;
+  return typeof value === "string" ? parseTenantName(value) : null;
 }
 
 function readTexts(value: unknown): readonly string[] | null {

@@ -117,9 +117,7 @@ export function formSignatureError(form: VerifyForm): S3Error | null {
   const { authorization, credentials } = form;
   const illegal = authorization.kind === "form" ? scopeError(authorization, form) : null;
   if (illegal !== null) return illegal;
-  const signature = signatureFor(authorization, credentials ?? nobody, form.keys);
-  // Both are of the one length that their version has.
-  const same = timingSafeEqual(Buffer.from(signature), Buffer.from(authorization.signature));
+  const same = isSigned(authorization, credentials ?? nobody, form.keys) && credentials !== null;
   if (credentials === null) return new S3Error("InvalidAccessKeyId");
   // The string to sign is not shown: it is the policy, which may hold a token.
   if (!same) {
@@ -129,16 +127,24 @@ export function formSignatureError(form: VerifyForm): S3Error | null {
   return tokenError(authorization.sessionToken, credentials.sessionToken);
 }
 
-function signatureFor(
+/** Nobody's credentials sign nothing, and cost as much as somebody's wrong signature. */
+function isSigned(
   authorization: FormAuthorization,
   credentials: SigningCredentials,
   keys: SigningKeys,
-): string {
+): boolean {
+  const given = Buffer.from(authorization.signature);
+  // Both are of the one length that their version has.
+  const matches = (signature: string): boolean => timingSafeEqual(Buffer.from(signature), given);
   if (authorization.kind === "form-v2") {
-    return signatureV2(credentials.secretAccessKey, authorization.policy);
+    return matches(signatureV2(credentials.secretAccessKey, authorization.policy));
   }
   const { date, region, policy } = authorization;
-  return signatureOf(keys.key(credentials, date, region, "s3"), policy);
+  const trial = keys.trial(credentials, date, region, "s3");
+  const same = matches(signatureOf(trial.key, policy)) && credentials !== nobody;
+  if (same) trial.keep();
+  else trial.refuse();
+  return same;
 }
 
 function scopeError(authorization: FormV4, form: VerifyForm): S3Error | null {

@@ -18,6 +18,13 @@ export interface SigningCredentials {
   readonly sessionToken: string | null;
 }
 
+/** A signing key on trial: exactly one of the two is called when it has been tried. */
+export interface SigningTrial {
+  readonly key: KeyObject;
+  keep(): void;
+  refuse(): void;
+}
+
 interface KeyEntry {
   readonly secret: string;
   readonly key: KeyObject;
@@ -37,23 +44,44 @@ export class SigningKeys {
 
   /** The key for one day, region and service. @param date `20261129` */
   key(credentials: SigningCredentials, date: string, region: string, service: string): KeyObject {
+    const trial = this.trial(credentials, date, region, service);
+    trial.keep();
+    return trial.key;
+  }
+
+  /**
+   * The key to try a signature with that may be anybody's. Only a right one is kept: whoever has no
+   * right key can neither push others' out nor learn from the work which keys were used before. A
+   * refusal costs one derivation, whether the key was remembered, is new, or nobody's.
+   */
+  trial(
+    credentials: SigningCredentials,
+    date: string,
+    region: string,
+    service: string,
+  ): SigningTrial {
     const id = `${date}/${region}/${service}/${credentials.accessKeyId}`;
     const secret = credentials.secretAccessKey;
     const found = this.#entries.get(id);
     // A rotated secret keeps its id, so the entry is good for the secret it was made from only.
-    if (found?.secret === secret) {
-      this.#touch(id, found);
-      return found.key;
-    }
-    const entry = { secret, key: deriveKey(secret, [date, region, service]) };
+    const remembered = found?.secret === secret ? found : null;
+    const entry = remembered ?? { secret, key: deriveKey(secret, [date, region, service]) };
+    return {
+      key: entry.key,
+      keep: () => this.#keep(id, entry),
+      refuse: () => {
+        if (remembered !== null) deriveKey(secret, [date, region, service]);
+      },
+    };
+  }
+
+  #keep(id: string, entry: KeyEntry): void {
     this.#touch(id, entry);
-    if (this.#entries.size > this.#maxEntries) {
-      for (const oldest of this.#entries.keys()) {
-        this.#entries.delete(oldest);
-        break;
-      }
+    if (this.#entries.size <= this.#maxEntries) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      break;
     }
-    return entry.key;
   }
 
   #touch(id: string, entry: KeyEntry): void {

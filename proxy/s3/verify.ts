@@ -5,7 +5,7 @@
 // (s3-protocol.md 2.3). Messages and details never hold a secret, a token or a customer key.
 
 import { Buffer } from "node:buffer";
-import { timingSafeEqual } from "node:crypto";
+import { type KeyObject, timingSafeEqual } from "node:crypto";
 
 import type { SignedAuthorization } from "./authorization.ts";
 import { S3Error } from "./errors.ts";
@@ -81,18 +81,25 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   const missing = absentHeader(authorization.signedHeaders, head.headers);
   // With a header missing no spelling can match: one is tried, for the time it takes.
   const most = missing === undefined ? maxCandidates : 1;
-  const match = matchingCandidate(request, credentials ?? nobody, most);
+  const { date, region } = authorization;
+  const trial = request.keys.trial(credentials ?? nobody, date, region, "s3");
+  const match = matchingCandidate(request, trial.key, most);
   const changed =
     match.kind === "none" && missing === undefined && request.mayExplain?.() === true
-      ? likelyChange(request, credentials ?? nobody)
+      ? likelyChange(request, trial.key)
       : null;
+  // Made for an unknown key as well: it shall cost the same.
+  const refusal = match.kind === "none" ? mismatch(match.first, authorization, changed) : null;
+  const isRight = credentials !== null && missing === undefined && refusal === null;
+  if (isRight) trial.keep();
+  else trial.refuse();
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
   if (missing !== undefined) {
     const message = `The signature names header "${missing}", which is not in the request`;
     return { kind: "error", error: new S3Error("SignatureDoesNotMatch", { message }) };
   }
-  if (match.kind === "none") {
-    return { kind: "error", error: mismatch(match.first, authorization, changed) };
+  if (refusal !== null || match.kind === "none") {
+    return { kind: "error", error: refusal ?? new S3Error("SignatureDoesNotMatch") };
   }
   const token = tokenError(authorization.sessionToken, credentials.sessionToken);
   if (token !== null) return { kind: "error", error: token };
@@ -188,15 +195,10 @@ type Match =
   | { readonly kind: "match"; readonly query: QueryList; readonly path: "canonical" | "raw" }
   | { readonly kind: "none"; readonly first: string };
 
-function matchingCandidate(
-  request: VerifyRequest,
-  credentials: SigningCredentials,
-  most: number,
-): Match {
+function matchingCandidate(request: VerifyRequest, key: KeyObject, most: number): Match {
   const { authorization, head } = request;
   const { amzDate, date, region } = authorization;
   const scope = `${date}/${region}/s3/aws4_request`;
-  const key = request.keys.key(credentials, date, region, "s3");
   const expected = Buffer.from(authorization.signature, "latin1");
   const signedHeaders = authorization.signedHeaders.join(";");
   const matches = (candidate: Candidate, canonical: string): Match | null => {
@@ -335,10 +337,10 @@ function otherHosts(host: string): readonly string[] {
 }
 
 /** What the signature would be right for; `null` when no likely change explains it. */
-function likelyChange(request: VerifyRequest, credentials: SigningCredentials): string | null {
+function likelyChange(request: VerifyRequest, key: KeyObject): string | null {
   const { head, authorization } = request;
   for (const { head: before, what } of likelyChanges(head, authorization.signedHeaders)) {
-    const match = matchingCandidate({ ...request, head: before }, credentials, 1);
+    const match = matchingCandidate({ ...request, head: before }, key, 1);
     if (match.kind === "match") return what;
   }
   return null;

@@ -131,11 +131,7 @@ function serve(
   const uid = user?.uid ?? "anonymous";
   if (bucket === "") return listOwn(cluster, uid, response);
   if (request.method === "PUT" && key === undefined) {
-    if (user === null) return refuse(response, 403, "AccessDenied");
-    if (!cluster.owners.has(bucket)) cluster.owners.set(bucket, uid);
-    if (cluster.owners.get(bucket) !== uid) return refuse(response, 409, "BucketAlreadyExists");
-    response.end();
-    return;
+    return make(cluster, user === null ? null : { bucket, uid }, response);
   }
   const owner = cluster.owners.get(bucket);
   if (owner === undefined) return refuse(response, 404, "NoSuchBucket");
@@ -151,4 +147,16 @@ function listOwn(cluster: UserCluster, uid: string, response: ServerResponse): v
   response.end(
     `<ListAllMyBucketsResult><Owner><ID>${uid}</ID></Owner><Buckets>${listed}</Buckets></ListAllMyBucketsResult>`,
   );
+}
+
+function make(
+  cluster: UserCluster,
+  wanted: { readonly bucket: string; readonly uid: string } | null,
+  response: ServerResponse,
+): void {
+  if (wanted === null) return refuse(response, 403, "AccessDenied");
+  const { bucket, uid } = wanted;
+  if (!cluster.owners.has(bucket)) cluster.owners.set(bucket, uid);
+  if (cluster.owners.get(bucket) !== uid) return refuse(response, 409, "BucketAlreadyExists");
+  response.end();
 }
