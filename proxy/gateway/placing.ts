@@ -47,6 +47,7 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
   assertAllowed(decision);
   if (facts.address.bucket === null) return { ...nowhere, decision };
   if (record === null) {
+    if (facts.operation === "OptionsObject") assertOpen(facts, parts);
     record = await findBucket(facts, parts);
     view = parts.views.current();
     decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
@@ -125,6 +126,16 @@ function recordOf(view: DecisionView, facts: InputFacts): Versioned<BucketRecord
   const { bucket } = facts.address;
   if (bucket === null) return null;
   return view.placement.buckets.find(tenantOf(facts.address, facts.principal), bucket) ?? null;
+}
+
+/** Nobody is looked up for a preflight, which everybody may send, unless anybody may read there. */
+function assertOpen(facts: InputFacts, parts: PlacingParts): void {
+  const view = parts.views.current();
+  const operation = facts.address.key === null ? "ListObjectsV2" : "GetObject";
+  const input = decisionInput({ ...facts, operation }, null);
+  if (decide(view, input, parts.ports.meter).authz.kind !== "allow") {
+    throw new S3Error("NoSuchBucket");
+  }
 }
 
 async function findBucket(

@@ -22,6 +22,7 @@ import { authenticate, chunkSigning } from "./authenticate.ts";
 import { clientBody } from "./client-body.ts";
 import { isSecretParameter } from "./decision-input.ts";
 import { receiveForm } from "./form-upload.ts";
+import { preflightCaller } from "./preflight.ts";
 import type { Trace } from "./trace.ts";
 
 export interface ReceivingParts {
@@ -94,7 +95,9 @@ export async function receive(from: ReceiveFrom): Promise<Received> {
   };
 }
 
-async function verifyCaller({ head, parts, trace }: ReceiveFrom): Promise<Caller> {
+async function verifyCaller(from: ReceiveFrom): Promise<Caller> {
+  const { head, operation, parts, trace } = from;
+  if (operation === "OptionsObject") return await preflightCaller(head, parts.authentication);
   const result = await authenticate(head, trace.startedAtMs, parts.authentication);
   if (result.kind === "failed") {
     parts.meter.authFailed(result.reason);

@@ -1,41 +1,81 @@
-// One bucket on one cluster: create and delete there, as Headgate itself or on a caller's behalf. What several clusters make
-// of it together is operations/bucket.ts and operations/resettle.ts.
+// One bucket on one cluster: create and delete there, as Headgate itself or on a caller's behalf. What
+// several clusters make of it together is operations/bucket.ts and operations/resettle.ts.
 
 import type { CancelSignal, RequestBody } from "../placement/ports.ts";
 import { locationConstraintDocument } from "../s3/bucket-document.ts";
+import { readErrorDocument, type UpstreamErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
-import { childText, readXml } from "../s3/xml.ts";
+import type { HeaderList } from "../s3/headers.ts";
 import type { OperationPorts } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { discard, ownRequest, readDocument } from "./send.ts";
 
 type Ports = Pick<OperationPorts, "upstream" | "facts" | "region">;
 
+/** How a client wants its bucket. */
+export interface BucketCreation {
+  /** ACL, grants, ownership, object lock: what of the request is about the bucket. */
+  readonly headers: HeaderList;
+  /** The location as the client named it; `null` or empty: anywhere. */
+  readonly location: string | null;
+}
+
+const plainCreation: BucketCreation = { headers: [], location: null };
+
 /**
- * Creates the bucket on one cluster; there already and ours is success.
- * @throws S3Error BucketAlreadyExists when it belongs to somebody else there, AccessDenied when the
- * caller may have none.
+ * Creates the bucket on one cluster; there already, ours and as wanted is success.
+ * @throws S3Error BucketAlreadyExists when it belongs to somebody else there or has another ACL, the
+ * cluster's own error when it refuses what is wanted.
  */
 export async function createOn(
   place: BucketPlace,
   ports: Ports,
   signal: CancelSignal,
+  creation: BucketCreation = plainCreation,
 ): Promise<void> {
   const response = await ports.upstream.send(
     place.cluster,
-    ownRequest(place, place.name, { operation: "CreateBucket", body: creationBody(place, ports) }),
+    ownRequest(place, place.name, {
+      operation: "CreateBucket",
+      headers: creation.headers,
+      body: creationBody(place, ports, creation.location),
+    }),
     signal,
   );
   if (response.status === 200) {
     await discard(response);
     return;
   }
-  const code = errorCode(await readDocument(response));
-  if (response.status === 409 && code === "BucketAlreadyOwnedByYou") return;
+  const document = readErrorDocument(await readDocument(response));
+  if (response.status === 409 && document?.code === "BucketAlreadyOwnedByYou") return;
   if (response.status === 409) throw new S3Error("BucketAlreadyExists");
-  if (response.status === 403 && place.identity !== undefined) throw new S3Error("AccessDenied");
-  throw new S3Error("ServiceUnavailable", {
-    message: `A cluster refuses to create the bucket: status ${response.status}`,
+  throw refusal("create", { place, status: response.status, document });
+}
+
+/**
+ * What a cluster refuses a caller is the caller's to know. Refused to us, it is 503: it is we who may
+ * not do there what we should.
+ */
+function refusal(
+  what: "create" | "delete",
+  answer: {
+    readonly place: BucketPlace;
+    readonly status: number;
+    readonly document: UpstreamErrorDocument | null;
+  },
+): S3Error {
+  const { place, status, document } = answer;
+  const isCallers = place.identity !== undefined && place.identity.kind !== "service";
+  if (status === 403 && isCallers) return new S3Error("AccessDenied");
+  if (status === 400 && document !== null) {
+    const { code, message } = document;
+    return new S3Error("InvalidRequest", {
+      refused: { code, status },
+      ...(message === "" ? {} : { message }),
+    });
+  }
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster refuses to ${what} the bucket: status ${status}`,
     retryAfterSeconds: 1,
   });
 }
@@ -51,24 +91,26 @@ export async function deleteOn(
     ownRequest(place, place.name, { operation: "DeleteBucket" }),
     signal,
   );
-  await discard(response);
+  const document = readErrorDocument(await readDocument(response));
   if (response.status === 204 || response.status === 200 || response.status === 404) return "gone";
   if (response.status === 409) return "not_empty";
-  if (response.status === 403 && place.identity !== undefined) throw new S3Error("AccessDenied");
-  throw new S3Error("ServiceUnavailable", {
-    message: `A cluster refuses to delete the bucket: status ${response.status}`,
-    retryAfterSeconds: 1,
-  });
+  throw refusal("delete", { place, status: response.status, document });
 }
 
-/** AWS wants its region named outside us-east-1; RGW takes none but its own zonegroup's name. */
-function creationBody(place: BucketPlace, ports: Ports): RequestBody | null {
-  const region = ports.region(place.cluster);
-  if (ports.facts(place.cluster).backend === "rgw" || region === "us-east-1") return null;
-  return { kind: "bytes", bytes: Buffer.from(locationConstraintDocument(region), "utf8") };
-}
-
-function errorCode(document: Uint8Array): string | null {
-  const reading = readXml(document, { maxBytes: 64 * 1024 });
-  return reading.kind === "document" ? childText(reading.root, "Code") : null;
+/**
+ * AWS wants its region named outside us-east-1. RGW takes none but its own zonegroup's name, which we
+ * do not know: a location that is none of our names is passed on for it to judge.
+ */
+function creationBody(
+  { cluster }: BucketPlace,
+  ports: Ports,
+  location: string | null,
+): RequestBody | null {
+  const region = ports.region(cluster);
+  const rgw = ports.facts(cluster).backend === "rgw";
+  const theirs =
+    location !== null && location !== "" && location !== region && location !== cluster;
+  const text = rgw && theirs ? location : rgw || region === "us-east-1" ? null : region;
+  if (text === null) return null;
+  return { kind: "bytes", bytes: Buffer.from(locationConstraintDocument(text), "utf8") };
 }

@@ -6,11 +6,12 @@ import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord } from "../placement/discovery.ts";
 import type { UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
+import { onOneCluster } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { isStrictBucketName } from "../s3/names.ts";
-import { createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { holdsAnything } from "./emptiness.ts";
@@ -36,7 +37,7 @@ export async function createBucket(
   if (existing !== null) {
     const { phase } = existing.value;
     if (phase === "settled" || phase === "rerouting") {
-      await assertOwned(existing.value, request, ports);
+      await createAgain(existing.value, request, ports);
       return created(name);
     }
     // Half created, it is finished here; half deleted, only if whoever deletes it is gone.
@@ -58,18 +59,31 @@ export async function createBucket(
 }
 
 /**
- * A record says nothing of who owns a bucket in a cluster that knows its users itself: there creating
- * it again succeeds for its owner alone.
+ * Whose a bucket is, and whether it is as it is wanted now, its clusters know: creating it again
+ * succeeds for its owner alone, and on an RGW only with the same ACL.
  */
-async function assertOwned(
+async function createAgain(
   record: BucketRecord,
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<void> {
-  const places = placesOf(record, request.identity).filter(
-    ({ cluster }) => ports.identity(cluster) !== "service",
+  const places = placesOf(record, request.identity);
+  const creation = creationOf(request);
+  await Promise.all(places.map((place) => createOn(place, ports, request.signal, creation)));
+}
+
+const aboutBucket = /^x-amz-(?:acl|grant-.*|object-ownership|bucket-object-lock-enabled)$/;
+
+function creationOf(request: OperationRequest): BucketCreation {
+  const headers = request.headers.filter(([name]) => aboutBucket.test(name));
+  return { headers, location: request.locationConstraint };
+}
+
+function wantsObjectLock(request: OperationRequest): boolean {
+  return request.headers.some(
+    ([name, value]) =>
+      name === "x-amz-bucket-object-lock-enabled" && value.trim().toLowerCase() === "true",
   );
-  await Promise.all(places.map((place) => createOn(place, ports, request.signal)));
 }
 
 /** The caller may not have the bucket, whoever asks again. */
@@ -93,12 +107,13 @@ function changing(): S3Error {
   });
 }
 
-/** As RGW does, a location must be one there is: the region of a cluster. */
+/** A location must be one there is: a cluster, its region, or what an RGW among them may know. */
 function assertLocation(request: OperationRequest, ports: OperationPorts): void {
   const wanted = request.locationConstraint ?? "";
   if (wanted === "") return;
   for (const { value } of ports.snapshots.current().clusters.values()) {
-    if (value.region === wanted) return;
+    const known = value.region === wanted || value.id === wanted;
+    if (known || ports.facts(value.id).backend === "rgw") return;
   }
   throw new S3Error("InvalidLocationConstraint", { details: { LocationConstraint: wanted } });
 }
@@ -115,13 +130,20 @@ async function claimName(
   const name = bucketOf(request);
   if (request.route === null) throw new S3Error("ServiceUnavailable");
   const createdAtMs = ports.clock.nowMs();
+  const { tenant, route, placement } = request;
+  // A bucket with object lock is versioned from its first moment on, so it must be on one cluster.
+  const single =
+    wantsObjectLock(request) && route.weights.size > 1
+      ? onOneCluster({ tenant, name, route })
+      : null;
   const record = createdRecord({
-    tenant: request.tenant,
+    tenant,
     name,
     createdAtMs,
-    route: request.route,
+    route,
     owner: request.caller,
-    placement: request.placement,
+    placement,
+    ...single,
   });
   const result = await ports.registry.commit(
     [{ kind: "bucket", tenant: request.tenant, name, expected: 0n, record }],
@@ -137,8 +159,7 @@ async function finishCreation(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<void> {
-  const places = placesOf(record, request.identity);
-  await Promise.all(places.map((place) => createOn(place, ports, request.signal)));
+  await createEverywhere(placesOf(record, request.identity), request, ports);
   const result = await ports.registry.commit(
     [
       {
@@ -157,6 +178,29 @@ async function finishCreation(
   throw changing();
 }
 
+/** On every cluster; where one refuses it for good, on none. */
+async function createEverywhere(
+  places: readonly BucketPlace[],
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  const creation = creationOf(request);
+  const results = await Promise.allSettled(
+    places.map((place) => createOn(place, ports, request.signal, creation)),
+  );
+  const refused = results.find(
+    (result) => result.status === "rejected" && isRefusal(result.reason),
+  );
+  const failed = refused ?? results.find((result) => result.status === "rejected");
+  if (failed?.status !== "rejected") return;
+  if (refused !== undefined && request.record === null) {
+    const { signal } = new AbortController();
+    const made = places.filter((_, index) => results[index]?.status === "fulfilled");
+    await Promise.allSettled(made.map((place) => deleteOn(place, ports, signal)));
+  }
+  throw failed.reason;
+}
+
 /** HeadBucket, GetBucketLocation: asked of the first cluster of the bucket. */
 export async function passBucketRequest(
   request: OperationRequest,
@@ -168,9 +212,21 @@ export async function passBucketRequest(
   return passOn(response, cluster);
 }
 
+/** A CORS preflight: the bucket's own rules answer it, unsigned as it came. */
+export async function preflight(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  if (request.bucket === null) {
+    throw new S3Error("InvalidRequest", { message: "A preflight must name a bucket" });
+  }
+  return await passBucketRequest(request, ports);
+}
+
 /**
- * DeleteBucket: empty on every cluster, or 409 with nothing deleted. One that fails midway puts back
- * what it took away; one that a crash cut off is finished by the next.
+ * DeleteBucket: empty on every cluster, or 409 with nothing deleted. A single cluster judges that
+ * itself. Over several one that fails midway puts back what it took away; one that a crash cut off is
+ * finished by the next.
  */
 export async function deleteBucket(
   request: OperationRequest,
@@ -180,7 +236,7 @@ export async function deleteBucket(
   if (entry === null) throw new S3Error("NoSuchBucket");
   if (entry.value.phase === "rerouting" && !ports.resettler.abandoned(entry)) throw changing();
   const places = placesOf(entry.value, request.identity);
-  const holds = await holdsAnything(places, ports, request.signal);
+  const holds = places.length > 1 && (await holdsAnything(places, ports, request.signal));
   if (holds && entry.value.phase !== "deleting") throw new S3Error("BucketNotEmpty");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
@@ -205,16 +261,18 @@ async function removeEverywhere(
     null,
   );
   if (marked.kind === "conflict") throw changing();
-  const results = await Promise.allSettled(
-    placesOf(record, identity).map((place) => deleteOn(place, ports, signal)),
-  );
+  const places = placesOf(record, identity);
+  const results = await Promise.allSettled(places.map((place) => deleteOn(place, ports, signal)));
   const failed = results.find((result) => result.status === "rejected");
   // A write got in between the listing and the mark.
   const filled = results.some(
     (result) => result.status === "fulfilled" && result.value === "not_empty",
   );
   if (failed !== undefined || filled) {
-    await putBack({ value: record, modRevision: marked.revision }, identity, ports);
+    const now = { value: record, modRevision: marked.revision };
+    // A single cluster still has it, or will say that it has not: there is nothing to put back.
+    if (places.length === 1) await settle(now, ports);
+    else await putBack(now, identity, ports);
     if (failed !== undefined) throw failed.reason;
     throw new S3Error("BucketNotEmpty");
   }
@@ -235,10 +293,24 @@ async function putBack(
   const { signal } = new AbortController();
   const places = placesOf(record, identity);
   await Promise.all(places.map((place) => createOn(place, ports, signal)));
-  const settled: BucketRecord = { ...record, phase: "settled" };
+  await settle(entry, ports);
+}
+
+async function settle(
+  { value: record, modRevision }: Versioned<BucketRecord>,
+  ports: OperationPorts,
+): Promise<void> {
   const { tenant, name } = record;
   await ports.registry.commit(
-    [{ kind: "bucket", tenant, name, expected: entry.modRevision, record: settled }],
+    [
+      {
+        kind: "bucket",
+        tenant,
+        name,
+        expected: modRevision,
+        record: { ...record, phase: "settled" },
+      },
+    ],
     null,
   );
 }

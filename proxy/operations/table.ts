@@ -4,7 +4,7 @@
 import { S3Error } from "../s3/errors.ts";
 import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
-import { createBucket, deleteBucket, passBucketRequest } from "./bucket.ts";
+import { createBucket, deleteBucket, passBucketRequest, preflight } from "./bucket.ts";
 import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 import { copyObject } from "./copy-object.ts";
@@ -22,6 +22,7 @@ import {
   writeObjectSetting,
 } from "./object-setting.ts";
 import { postObject } from "./post-object.ts";
+import { getUsage, writeSingleSetting } from "./single-cluster.ts";
 import { listUploads } from "./upload-listing.ts";
 import { listVersions } from "./version-listing.ts";
 
@@ -38,6 +39,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   GetBucketLocation: passBucketRequest,
   GetObject: readObject,
   GetObjectAttributes: getObjectAttributes,
+  GetUsage: getUsage,
   HeadBucket: passBucketRequest,
   HeadObject: readObject,
   ListBuckets: listBuckets,
@@ -47,7 +49,10 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   ListObjectsV2: listObjects,
   ListParts: listParts,
   PostObject: postObject,
+  OptionsObject: preflight,
+  PutBucketVersioning: writeSingleSetting,
   PutObject: putObject,
+  PutObjectLockConfiguration: writeSingleSetting,
   SelectObjectContent: selectContent,
   UploadPart: uploadPart,
   UploadPartCopy: uploadPartCopy,

@@ -2,8 +2,8 @@
 // settling (placement.md §3 and §5); everything here errs towards "can".
 
 import type { ClusterId } from "../s3/names.ts";
-import { gcd } from "./hrw.ts";
-import type { Route, Weights } from "./records.ts";
+import { bucketText, gcd, owner } from "./hrw.ts";
+import type { BucketPlacement, BucketRecord, Route, Weights } from "./records.ts";
 
 /** The same shares in smallest terms: positive weights by cluster id, divided by their gcd. */
 export function normaliseWeights(weights: Weights): Weights {
@@ -26,4 +26,19 @@ export function sameShares(a: Weights, b: Weights): boolean {
 export function sameOwners(a: Route, b: Route): boolean {
   if (!sameShares(a.weights, b.weights)) return false;
   return a.spread === b.spread || normaliseWeights(a.weights).size < 2;
+}
+
+/** A route and a placement of the one cluster that owns the bucket as a whole. */
+export function onOneCluster(
+  bucket: Pick<BucketRecord, "tenant" | "name" | "route">,
+): { readonly route: Route; readonly placement: BucketPlacement } | null {
+  const { tenant, name, route } = bucket;
+  const cluster = owner(route.weights, bucketText(tenant, name));
+  if (cluster === null) return null;
+  const weights: Weights = new Map([[cluster, 1]]);
+  const settled = { weights, mode: "strict", spread: "bucket" } as const;
+  return {
+    route: { ...settled, source: "bucket_policy" },
+    placement: { ...settled, weighting: "weights" },
+  };
 }

@@ -55,8 +55,6 @@ const plain = {
   supported: true,
   refusal: null,
 } as const;
-/** Named, and served as soon as its route is there. */
-const soon = { supported: false, refusal: "Not implemented in this release" } as const;
 const bucket = { ...plain, scope: "bucket" } as const;
 const object = { ...plain, scope: "object", routing: "owner" } as const;
 const upload = { ...object, routing: "upload" } as const;
@@ -115,7 +113,6 @@ export const operationFacts = {
     method: "GET",
     subresource: "usage",
     routing: "single",
-    ...soon,
   },
   /** An `Action=` form at `/`: STS and IAM on RGW. */
   ServiceAction: refused(
@@ -225,7 +222,7 @@ export const operationFacts = {
   /** Ceph RGW's own. */
   DeleteBucketNotification: deleteBucketSetting("notification"),
   GetObjectLockConfiguration: readBucket("object-lock"),
-  PutObjectLockConfiguration: { ...putBucket("object-lock"), ...soon, routing: "single" },
+  PutObjectLockConfiguration: { ...putBucket("object-lock"), routing: "single" },
   GetBucketOwnershipControls: readBucket("ownershipControls"),
   PutBucketOwnershipControls: putBucket("ownershipControls"),
   DeleteBucketOwnershipControls: deleteBucketSetting("ownershipControls"),
@@ -245,7 +242,7 @@ export const operationFacts = {
   PutBucketTagging: putBucket("tagging"),
   DeleteBucketTagging: deleteBucketSetting("tagging"),
   GetBucketVersioning: readBucket("versioning"),
-  PutBucketVersioning: { ...putBucket("versioning"), ...soon, routing: "single" },
+  PutBucketVersioning: { ...putBucket("versioning"), routing: "single" },
   GetBucketWebsite: readBucket("website"),
   PutBucketWebsite: putBucket("website"),
   DeleteBucketWebsite: deleteBucketSetting("website"),
@@ -305,7 +302,7 @@ export const operationFacts = {
   DeleteObjectTagging: { ...readObject("tagging"), class: "write", method: "DELETE" },
   GetObjectTorrent: readObject("torrent"),
   /** A CORS preflight: never signed, answered by the bucket's own CORS rules. */
-  OptionsObject: { ...bucket, class: "read", method: "OPTIONS", routing: "first", ...soon },
+  OptionsObject: { ...bucket, class: "read", method: "OPTIONS", routing: "first" },
 } as const satisfies Record<string, OperationFacts>;
 
 export type S3Operation = keyof typeof operationFacts;

@@ -22,6 +22,8 @@ decision := {"allow": true, "reason": "granted"} if {
 } else := {"allow": true, "reason": "the bucket is open to anonymous requests"} if {
 	input.principal.anonymous
 	open_to_anonymous
+} else := {"allow": true, "reason": "a preflight is answered by the rules of the bucket"} if {
+	input.request.operation == "OptionsObject"
 } else := {"allow": false, "code": "AccessDenied", "reason": denial}
 
 default denial := "no grant of the principal covers the request"
@@ -30,6 +32,9 @@ denial := "the bucket is not open to anonymous requests" if input.principal.anon
 
 # The host filters the answer bucket by bucket.
 granted if input.request.operation == "ListBuckets"
+
+# Ceph's answer is about the caller alone.
+granted if input.request.operation == "GetUsage"
 
 granted if {
 	some grant in input.principal.grants

@@ -1,0 +1,94 @@
+// What only one cluster can do as a whole: an order of versions, object lock, a user's usage. Versioned
+// buckets stay on one cluster (placement.md §7): where a bucket is on one its cluster is asked; a bucket
+// on several comes onto one first while it is empty, and is refused when it is not.
+
+import type { BucketRecord } from "../placement/records.ts";
+import { onOneCluster } from "../placement/routes.ts";
+import type { Versioned } from "../placement/snapshot.ts";
+import { S3Error } from "../s3/errors.ts";
+import { writeBucketSetting } from "./bucket-setting.ts";
+import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { passOn, upstreamRequest } from "./send.ts";
+
+/** PutBucketVersioning, PutObjectLockConfiguration. */
+export async function writeSingleSetting(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const { record } = request;
+  if (record === null) throw new S3Error("NoSuchBucket");
+  if (request.candidates.length < 2) return await writeBucketSetting(request, ports);
+  await gather(record, request, ports);
+  // Placed anew by the same request sent again: this one was decided on under the old placement.
+  throw new S3Error("SlowDown", {
+    message: "The bucket was brought onto one cluster, send the request again",
+    retryAfterSeconds: 1,
+  });
+}
+
+/** Brings an empty bucket onto one of its clusters. @throws S3Error VersionedBucketPinned */
+async function gather(
+  entry: Versioned<BucketRecord>,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  const single = entry.value.extra.length === 0 ? onOneCluster(entry.value) : null;
+  if (single === null) throw spread();
+  const result = await ports.resettler.resettle(
+    entry,
+    {
+      ...single,
+      audit: {
+        action: "system:SettleBucket",
+        resource: `${entry.value.tenant}/${entry.value.name}`,
+        actor: { kind: "client", name: request.caller, remoteAddress: null },
+        requestId: request.requestId,
+        detail: "empty, becomes versioned",
+      },
+    },
+    ports,
+  );
+  switch (result.kind) {
+    case "settled":
+      return;
+    case "busy":
+      throw spread();
+    case "contended":
+      throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+    case "unavailable":
+      throw new S3Error("ServiceUnavailable", {
+        message:
+          "The bucket cannot be brought onto one cluster now. Create a bucket that is on one: " +
+          "with a placement of one cluster, or with object lock",
+        retryAfterSeconds: 1,
+      });
+  }
+}
+
+function spread(): S3Error {
+  return new S3Error("VersionedBucketPinned", {
+    message:
+      "Versioning and object lock need a bucket that is on one cluster, and this one holds objects " +
+      "or settings on several. Create another bucket, switch versioning on while it is empty, and copy",
+  });
+}
+
+/** Ceph RGW's usage of the caller. */
+export async function getUsage(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const [only, ...others] = [...ports.snapshots.current().clusters.values()].filter(
+    ({ value }) => value.state !== "removed",
+  );
+  if (only === undefined || others.length > 0 || ports.facts(only.value.id).backend !== "rgw") {
+    throw new S3Error("NotImplemented", {
+      message: "Usage is told by a single Ceph RGW only, that of several clusters is not added up",
+    });
+  }
+  const cluster = only.value.id;
+  return passOn(
+    await ports.upstream.send(cluster, upstreamRequest(request), request.signal),
+    cluster,
+  );
+}
