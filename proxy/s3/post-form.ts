@@ -8,7 +8,7 @@ import type { FormField, FormHead } from "./form-data.ts";
 import type { HeaderField, HeaderList } from "./headers.ts";
 import { type ObjectKey, parseObjectKey } from "./names.ts";
 import { encodeComponent } from "./percent.ts";
-import { childOf, childrenOf, childText, element, readXml, s3Document } from "./xml.ts";
+import { childOf, childrenOf, childText, element, group, readXml, xmlDeclaration } from "./xml.ts";
 
 type Fields = ReadonlyMap<string, FormField>;
 
@@ -126,14 +126,15 @@ export function redirectLocation(url: string, { bucket, key, etag }: StoredFile)
   return `${base}${base.includes("?") ? "&" : "?"}${query.join("&")}${fragment}`;
 }
 
-/** The document of a 201. */
+/** The document of a 201; the one of S3's that has no namespace. */
 export function postResponseDocument({ bucket, key, etag, location }: StoredFile): string {
-  return s3Document("PostResponse", [
+  const children = [
     element("Location", location),
     element("Bucket", bucket),
     element("Key", key),
     element("ETag", etag),
-  ]);
+  ];
+  return xmlDeclaration + group("PostResponse", children);
 }
 
 function invalid(message: string): S3Error {

@@ -81,19 +81,25 @@ interface Candidate {
   readonly query: QueryList;
 }
 
-/** A raw `+` as a blank and as itself, an empty value without its `=` and with, Date left out and kept. */
+/**
+ * A raw `+` as a blank and as itself, an empty value without its `=` and with, Date left out and kept,
+ * and a bucket's path as sent and with the slash behind it that botocore signs and does not send.
+ */
 function candidatesOf(request: VerifyV2Request): readonly Candidate[] {
   const { head, authorization, hostBucket } = request;
-  const { method, rawPath, headers } = head;
+  const { method, headers } = head;
   const expires = authorization.kind === "presigned-v2" ? authorization.expires : null;
   const plus = head.rawQuery.includes("+") ? parseQuery(head.rawQuery, "plus") : null;
+  const isBucket = hostBucket === null && /^\/[^/]+$/.test(head.rawPath);
   const candidates = new Map<string, Candidate>();
-  for (const query of plus === null ? [head.query] : [head.query, plus]) {
-    for (const emptyValues of ["drop", "keep"] as const) {
-      for (const dateBeside of ["drop", "keep"] as const) {
-        const spelling = { hostBucket, expires, emptyValues, dateBeside };
-        const text = stringToSignV2({ method, rawPath, query, headers, ...spelling });
-        if (!candidates.has(text)) candidates.set(text, { text, query });
+  for (const rawPath of isBucket ? [head.rawPath, `${head.rawPath}/`] : [head.rawPath]) {
+    for (const query of plus === null ? [head.query] : [head.query, plus]) {
+      for (const emptyValues of ["drop", "keep"] as const) {
+        for (const dateBeside of ["drop", "keep"] as const) {
+          const spelling = { hostBucket, expires, emptyValues, dateBeside };
+          const text = stringToSignV2({ method, rawPath, query, headers, ...spelling });
+          if (!candidates.has(text)) candidates.set(text, { text, query });
+        }
       }
     }
   }

@@ -162,6 +162,19 @@ t.test("spellings of the query that mean the same verify", async (t) => {
   t.match(result, { kind: "verified", query: [["response-content-type", "a+b"]] });
 });
 
+t.test("a bucket is a bucket with and without a slash behind it, a key is not", async (t) => {
+  const rows = [
+    ["/b", "/b/", "verified"],
+    ["/b?acl", "/b/?acl", "verified"],
+    ["/b/", "/b", "SignatureDoesNotMatch"],
+    ["/b/k", "/b/k/", "SignatureDoesNotMatch"],
+  ] as const;
+  for (const [target, signedTarget, expected] of rows) {
+    const { headers } = signed({ target: signedTarget });
+    t.equal(outcome(headOf({ target, headers: headers.slice(1) })), expected, target);
+  }
+});
+
 t.test("a signature in the header covers no x-amz parameter, so there must be none", async (t) => {
   for (const name of ["x-amz-acl", "X-Amz-Meta-A"]) {
     t.equal(outcome(signed({ method: "PUT", target: `/b/k?${name}=1` })), "AccessDenied", name);

@@ -83,6 +83,7 @@ t.test("success is answered as the form asks", async (t) => {
   }
   const created = await answered([field("success_action_status", "201")]);
   t.equal(created.status, 201);
+  t.match(created.text, "<PostResponse><Location>");
   t.match(created.text, `<Bucket>${bucket}</Bucket><Key>a b/c.txt</Key><ETag>&quot;`);
   t.match(created.text, `<Location>${headgate.url}/${bucket}/a%20b/c.txt</Location>`);
   const query = `bucket=${bucket}&key=a%20b%2Fc.txt&etag=${encodeURIComponent(etag)}`;
