@@ -225,7 +225,7 @@ function withEmbedded(config: Config, embedded: EmbeddedClusters): Config {
     clusters: embedded.clusters.map(({ id, endpoint, weight, region, credentials }) => ({
       id,
       endpoints: [endpoint],
-      profile: "s3-generic",
+      profile: "aws",
       identity: "service",
       region,
       addressing: "path",
