@@ -62,6 +62,8 @@ export interface TimeLimits {
 export const s3TimeLimits: TimeLimits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
 /** Each candidate costs a hash and an HMAC, which a caller without a right key can make us spend. */
 const maxCandidates = 12;
+/** Spellings of Host besides the one that came. */
+const maxOtherHosts = 2;
 
 /** Stands in for an unknown key, so that the answer takes as long. It opens nothing. */
 export const nobody: SigningCredentials = {
@@ -79,18 +81,10 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
     coverError(request);
   if (illegal !== null) return { kind: "error", error: illegal };
   const missing = absentHeader(authorization.signedHeaders, head.headers);
-  // With a header missing no spelling can match: one is tried, for the time it takes.
-  const most = missing === undefined ? maxCandidates : 1;
   const { date, region } = authorization;
   const trial = request.keys.trial(credentials ?? nobody, date, region, "s3");
-  const match = matchingCandidate(request, trial.key, most);
-  const changed =
-    match.kind === "none" && missing === undefined && request.mayExplain?.() === true
-      ? likelyChange(request, trial.key)
-      : null;
-  // Made for an unknown key as well: it shall cost the same.
-  const refusal = match.kind === "none" ? mismatch(match.first, authorization, changed) : null;
-  const isRight = credentials !== null && missing === undefined && refusal === null;
+  const tried = tryKey(request, trial.key, missing === undefined);
+  const isRight = credentials !== null && missing === undefined && tried.kind === "match";
   if (isRight) trial.keep();
   else trial.refuse();
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
@@ -98,12 +92,23 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
     const message = `The signature names header "${missing}", which is not in the request`;
     return { kind: "error", error: new S3Error("SignatureDoesNotMatch", { message }) };
   }
-  if (refusal !== null || match.kind === "none") {
-    return { kind: "error", error: refusal ?? new S3Error("SignatureDoesNotMatch") };
-  }
+  if (tried.kind === "error") return tried;
   const token = tokenError(authorization.sessionToken, credentials.sessionToken);
   if (token !== null) return { kind: "error", error: token };
-  return { kind: "verified", query: match.query, path: match.path };
+  return { kind: "verified", query: tried.query, path: tried.path };
+}
+
+/** What is wrong is worked out for an unknown key as well: it shall cost the same. */
+function tryKey(
+  request: VerifyRequest,
+  key: KeyObject,
+  isWhole: boolean,
+): Extract<Match, { kind: "match" }> | { readonly kind: "error"; readonly error: S3Error } {
+  // With a header missing no spelling can match: one is tried, for the time it takes.
+  const match = matchingCandidate(request, key, isWhole ? maxCandidates : 1);
+  if (match.kind === "match") return match;
+  const changed = isWhole && request.mayExplain?.() === true ? likelyChange(request, key) : null;
+  return { kind: "error", error: mismatch(match.first, request.authorization, changed) };
 }
 
 function scopeError(request: VerifyRequest): S3Error | null {
@@ -312,7 +317,9 @@ function signedFields(
 }
 
 function otherFields(request: VerifyRequest, fields: HeaderList): readonly HeaderList[] {
-  const lists = otherHosts(request.head.host).map((host) =>
+  const { host, alternativeHosts = [] } = request.head;
+  const hosts = [...alternativeHosts, ...otherHosts(host)].slice(0, maxOtherHosts);
+  const lists = hosts.map((host) =>
     fields.map((field) => (field[0] === "host" ? (["host", host] as const) : field)),
   );
   const quoted = signedFields(request, quotedValue);

@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Identity } from "../../support/certificates.ts";
 import { plainCommand } from "../../support/plain-command.ts";
 import { freePort, HopelessError, type Outcome, run, until } from "./processes.ts";
 import type { Pair } from "./s3.ts";
@@ -33,8 +34,16 @@ export interface HeadgateSettings {
   readonly prefix: string;
   /** Path of a policy bundle; the built-in one when absent. */
   readonly bundle?: string;
+  /** Whose keys sign at the clusters, `service` when absent. */
+  readonly identity?: "service" | "same";
+  /** In place of a file with `client`: entries of `auth.credentials`. */
+  readonly sources?: readonly unknown[];
   /** The key pair that clients use, `clientPair` when absent. */
   readonly client?: Pair;
+  /** Certificate and key of the S3 listener; HTTP when absent. */
+  readonly tls?: Identity;
+  /** Whether Signature Version 2 is taken. */
+  readonly sigv2?: boolean;
 }
 
 export interface AdminAnswer {
@@ -56,9 +65,14 @@ export class Headgate {
   readonly #child: ChildProcess;
   readonly #output: string[] = [];
 
-  private constructor(name: string, ports: readonly [number, number], child: ChildProcess) {
+  private constructor(
+    name: string,
+    scheme: "http" | "https",
+    ports: readonly [number, number],
+    child: ChildProcess,
+  ) {
     this.name = name;
-    this.url = `http://127.0.0.1:${ports[0]}`;
+    this.url = `${scheme}://127.0.0.1:${ports[0]}`;
     this.adminUrl = `http://127.0.0.1:${ports[1]}`;
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
@@ -79,7 +93,12 @@ export class Headgate {
     const args = [main, "run", "-c", join(home, "config.yaml")];
     const [program, rest] = plainCommand(process.execPath, args);
     const child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
-    const headgate = new Headgate(settings.name, ports, child);
+    const headgate = new Headgate(
+      settings.name,
+      settings.tls === undefined ? "http" : "https",
+      ports,
+      child,
+    );
     try {
       await until(`${settings.name} ready`, 30_000, async () => {
         if (!headgate.runs) throw new HopelessError(`Headgate ended: ${headgate.output}`);
@@ -183,6 +202,13 @@ function credentials(pair: Pair): unknown {
   };
 }
 
+function tlsFiles(identity: Identity, home: string): unknown {
+  const files = { cert_file: join(home, "cert.pem"), key_file: join(home, "key.pem") };
+  writeFileSync(files.cert_file, identity.certPem);
+  writeFileSync(files.key_file, identity.keyPem, { mode: 0o600 });
+  return files;
+}
+
 function configuration(
   settings: HeadgateSettings,
   ports: readonly [number, number],
@@ -191,13 +217,20 @@ function configuration(
   return {
     version: 1,
     node_id: settings.name,
-    listen: { address: `127.0.0.1:${ports[0]}` },
+    listen: {
+      address: `127.0.0.1:${ports[0]}`,
+      ...(settings.tls === undefined ? {} : { tls: tlsFiles(settings.tls, home) }),
+    },
     admin: { address: `127.0.0.1:${ports[1]}` },
     shutdown: { delay: "0s", drain_timeout: "2s" },
-    auth: { credentials: [{ source: "file", file: join(home, "credentials.yaml") }] },
+    auth: {
+      credentials: settings.sources ?? [{ source: "file", file: join(home, "credentials.yaml") }],
+      ...(settings.sigv2 === true ? { sigv2: "on" } : {}),
+    },
     clusters: settings.clusters.map(({ id, url, weight, profile, state }) => ({
       id,
       endpoints: [url],
+      identity: settings.identity ?? "service",
       profile: profile ?? "rgw-pacific",
       weight,
       ...(state === undefined ? {} : { state }),
