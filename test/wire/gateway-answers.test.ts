@@ -4,6 +4,7 @@
 import { GetObjectCommand, HeadObjectCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import { rgwAnswer, rgwError } from "../support/fake-rgw.ts";
+import { openRaw, rawHead } from "../support/raw-http.ts";
 import { openScene } from "../support/rgw-scene.ts";
 
 t.test("metadata, encodings and names of an object travel to the byte", async (t) => {
@@ -88,3 +89,54 @@ t.test("every error has a text, our ids, and no body on HEAD", async (t) => {
   t.match(got.body, "<Message>Their text</Message>");
   t.notMatch(got.body, /h\/1|cluster-key/);
 });
+
+t.test("answers without a body leave their connection usable", async (t) => {
+  const { rgw, headgate } = await openScene(t);
+  const { etag } = rgw.put("/rep/k", "0123456789");
+  const requests = [
+    { method: "GET", headers: [["if-none-match", `"${etag}"`]], status: "304 Not Modified" },
+    { method: "HEAD", headers: [], status: "200 OK" },
+    { method: "HEAD", headers: [["if-match", '"other"']], status: "412 Precondition Failed" },
+    { method: "HEAD", headers: [["range", "bytes=10-"]], status: "416 Range Not Satisfiable" },
+    { method: "GET", headers: [["range", "bytes=8-"]], status: "206 Partial Content", body: "89" },
+    { method: "HEAD", headers: [["range", "bytes=8-"]], status: "206 Partial Content" },
+    { method: "DELETE", headers: [], status: "204 No Content" },
+    { method: "HEAD", headers: [], status: "404 Not Found" },
+  ] as const;
+  const heads = requests.map(({ method, headers }) =>
+    rawHead(headgate.url, { method, path: "/rep/k", headers }),
+  );
+  const connection = await openRaw(headgate.url);
+  t.teardown(() => connection.socket.destroy());
+  let rest = "";
+  for (const [at, head] of heads.entries()) {
+    const { status, body = "" } = requests[at] ?? {};
+    await connection.write(head);
+    const { text } = await connection.answer((so) =>
+      so.slice(rest.length).endsWith(`\r\n\r\n${body}`),
+    );
+    const answer = text.slice(rest.length);
+    t.equal(answer.slice(9, 9 + (status ?? "").length), status);
+    t.equal(answer.slice(answer.indexOf("\r\n\r\n") + 4), body, "no byte behind it");
+    if (status?.startsWith("304") === true || status?.startsWith("204") === true) {
+      t.notMatch(answer, /content-length|transfer-encoding/i);
+    }
+    rest = text;
+  }
+});
+
+t.test(
+  "a new upload is named as the client named it, and the upstream's id is logged",
+  async (t) => {
+    const { rgw, ask, headgate } = await openScene(t);
+    const result =
+      "<InitiateMultipartUploadResult><Bucket>zone:rep</Bucket><Key>K</Key><UploadId>2~up</UploadId></InitiateMultipartUploadResult>";
+    rgw.intercept = () => rgwAnswer("200 OK", ["Content-Type: application/xml"], result);
+    const { body, head } = await ask("POST", "/rep/a%2Bb", { query: "uploads=", body: "" });
+    t.match(body, "<Bucket>rep</Bucket><Key>a+b</Key><UploadId>");
+    t.notMatch(body, /zone|2~up/);
+    t.notMatch(head, "1052-a");
+    const logged = headgate.accessLog.at(-1);
+    t.match(logged, { operation: "CreateMultipartUpload", upstreamRequestId: /1052-a$/ });
+  },
+);
