@@ -2,8 +2,11 @@
 
 import type { StateDriverOptions } from "../bridge/open-state.ts";
 import type { Config } from "./config.ts";
+import type { Passthrough } from "./gateway/passthrough.ts";
+import type { Snapshots } from "./placement/ports.ts";
 import type { ClusterRecord } from "./placement/records.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
+import { createPassthrough } from "./upstream/passthrough.ts";
 import type { UpstreamCluster } from "./upstream/upstream.ts";
 
 /** Pause before an etcd endpoint that failed is dialled again. */
@@ -25,6 +28,22 @@ export function upstreamCluster(
     identity,
     credentials: credentials === null ? null : { ...credentials, sessionToken: null },
     tls,
+  };
+}
+
+/** The other APIs of a cluster, reached as its record says now; null: none is passed through. */
+export function passthroughTo(
+  { passthrough, clusters, upstream }: Config,
+  snapshots: Pick<Snapshots, "current">,
+): Passthrough | null {
+  const cluster = clusters.find(({ id }) => id === passthrough?.cluster);
+  if (passthrough === null || cluster === undefined) return null;
+  return {
+    ...passthrough,
+    send: createPassthrough({
+      cluster: () => upstreamCluster(cluster, snapshots.current()),
+      idleMs: upstream.bodyIdleTimeoutMs,
+    }),
   };
 }
 

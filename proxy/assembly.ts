@@ -12,7 +12,7 @@ import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
 import { callerKeys, type OpenCredentials, openCredentials } from "./assembly-credentials.ts";
-import { clusterRecord, stateDriver, upstreamCluster } from "./assembly-options.ts";
+import { clusterRecord, passthroughTo, stateDriver, upstreamCluster } from "./assembly-options.ts";
 import type { Config } from "./config.ts";
 import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
@@ -311,6 +311,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
       },
     },
     baseDomains: listen.baseDomains,
+    passthrough: passthroughTo(config, ports.snapshots),
     secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     beginChecksum: await openChecksums(),

@@ -155,6 +155,7 @@ t.test("every layer rule fires on a tree that breaks it", async (t) => {
         etcd3: "*",
         "prom-client": "*",
         "hash-wasm": "*",
+        "http-proxy-3": "*",
         "@open-policy-agent/opa-wasm": "*",
       },
       devDependencies: { tap: "*" },
@@ -178,7 +179,7 @@ import "node:net";
     "proxy/workers/a.ts": `import "../operations/a.ts";\nimport "etcd3";\n`,
     "proxy/admin/a.ts": `import "../gateway/a.ts";\nimport "prom-client";\n`,
     "proxy/cli/a.ts": `import "../gateway/a.ts";\nimport "@open-policy-agent/opa-wasm";\n`,
-    "proxy/demo/a.ts": `import "../operations/a.ts";\n`,
+    "proxy/demo/a.ts": `import "../operations/a.ts";\nimport "http-proxy-3";\n`,
   });
   const { summary } = await cruiseTree(dir);
   const fired = new Set(summary.violations.map(({ rule }) => rule.name));

@@ -6,6 +6,7 @@ import type { Checks } from "./checks.ts";
 import { type ClusterConfig, clustersConfig } from "./clusters.ts";
 import { type CredentialSourceConfig, credentialSources } from "./credential-sources.ts";
 import { type KeyFile, keyFile } from "./key-files.ts";
+import { type PassthroughConfig, passthroughConfig } from "./passthrough.ts";
 import type { Settings } from "./schema.ts";
 import { type ServerTlsConfig, serverTls } from "./server-tls.ts";
 import type { SettingPath } from "./source-file.ts";
@@ -50,6 +51,8 @@ export interface Config {
   readonly state: StateConfig;
   /** Where the last good snapshot is persisted; null: nowhere. */
   readonly snapshotFile: string | null;
+  /** Null: nothing but S3 is served. */
+  readonly passthrough: PassthroughConfig | null;
   readonly accessLog: { readonly format: "json" | "off"; readonly path: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
 }
@@ -136,6 +139,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
     member: memberConfig(data, checks),
     state: stateConfig(data, checks),
     snapshotFile: data.state.snapshot_file === "" ? null : data.state.snapshot_file,
+    passthrough: passthroughConfig(data, checks),
     accessLog: { format: data.access_log.format, path: data.access_log.path },
     logLevel: data.log.level,
   });

@@ -327,6 +327,13 @@ export const settings = group({
       .describe("`observer` never mutates what several clusters may hold"),
   }).prefault({}),
   state: state.prefault({}),
+  passthrough: group({
+    cluster: text.optional().describe("Cluster that gets the paths below; unset: none does"),
+    paths: z
+      .array(text, { error: expected("a list of paths") })
+      .prefault([])
+      .describe("Paths of its other APIs, `/swift/v1`, handed on unread and without policy"),
+  }).prefault({}),
   access_log: group({
     format: oneOf(["json", "off"])
       .prefault("json")

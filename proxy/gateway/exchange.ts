@@ -25,6 +25,8 @@ import type { InputFacts } from "./decision-input.ts";
 import { tenantOf } from "./decision-input.ts";
 import { isEarly, mayDelete, placeSource, readEarly } from "./early-document.ts";
 import { describe, faultOf } from "./fault.ts";
+import type { Passthrough } from "./passthrough.ts";
+import { isPassedThrough } from "./passthrough.ts";
 import type { PlacingParts } from "./placing.ts";
 import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReceivingParts } from "./receive.ts";
@@ -36,6 +38,8 @@ import { accessRecord, sampleOf } from "./trace.ts";
 
 export interface GatewayParts extends PlacingParts, ReceivingParts {
   readonly baseDomains: readonly string[];
+  /** Null: nothing but S3 is served. */
+  readonly passthrough: Passthrough | null;
   /** Requests under way at once; one more answers 503 SlowDown. */
   readonly maxInFlight: number;
   readonly clock: Clock;
@@ -90,6 +94,10 @@ export class Gateway {
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
       const head = readHead(request, response);
       trace.userAgent = fieldValue(head.headers, "user-agent");
+      if (isPassed(head, parts)) {
+        trace.responseBytes = await passThrough({ trace, reply, parts, expectsContinue });
+        return;
+      }
       const addressed = readAddress(head, parts, trace);
       const operation = nameOperation(head, addressed, trace);
       const from = { request, response, expectsContinue, head, address: addressed, operation };
@@ -171,6 +179,33 @@ function readHead(request: IncomingMessage, response: ServerResponse): RequestHe
   if (result.kind === "head") return result.head;
   response.setHeader("connection", "close");
   throw result.error;
+}
+
+function isPassed(head: RequestHead, { passthrough, baseDomains }: GatewayParts): boolean {
+  return passthrough !== null && isPassedThrough(head, passthrough.paths, baseDomains);
+}
+
+/** Hands the request on as it is; the cluster checks who asks. Gives the body bytes of the answer. */
+async function passThrough(exchange: {
+  readonly trace: Trace;
+  readonly reply: ReplyOptions;
+  readonly parts: GatewayParts;
+  readonly expectsContinue: boolean;
+}): Promise<number> {
+  const { trace, reply, parts, expectsContinue } = exchange;
+  if (parts.passthrough === null) throw new Error("There is no cluster to pass a request to");
+  trace.operation = "Passthrough";
+  trace.cluster = parts.passthrough.cluster;
+  if (expectsContinue) reply.response.writeContinue();
+  const answer = await parts.passthrough.send({
+    request: reply.request,
+    response: reply.response,
+    received: (bytes) => {
+      trace.requestBytes += bytes;
+    },
+  });
+  noteAnswer(answer, trace);
+  return await sendAnswer(answer, answer.headers, reply);
 }
 
 function readAddress(head: RequestHead, parts: GatewayParts, trace: Trace): Address {

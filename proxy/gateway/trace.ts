@@ -6,7 +6,6 @@ import type { RequestSample } from "../placement/ports.ts";
 import type { Why } from "../policy/ports.ts";
 import type { Address } from "../s3/address.ts";
 import type { ClusterId } from "../s3/names.ts";
-import type { S3Operation } from "../s3/operation.ts";
 
 export interface Trace {
   readonly requestId: string;
@@ -15,7 +14,7 @@ export interface Trace {
   readonly method: string;
   readonly remoteAddress: string;
   userAgent: string | null;
-  operation: S3Operation | "Other";
+  operation: RequestSample["operation"];
   address: Address | null;
   requester: string | null;
   cluster: ClusterId | null;
@@ -36,7 +35,7 @@ export interface AccessRecord {
   /** Access key id; null: anonymous or not known. */
   readonly requester: string | null;
   readonly method: string;
-  readonly operation: S3Operation | "Other";
+  readonly operation: RequestSample["operation"];
   readonly bucket: string | null;
   readonly key: string | null;
   readonly status: number;

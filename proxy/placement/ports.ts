@@ -401,7 +401,8 @@ export type DecisionOutcome =
 export type ErrorOrigin = "client" | "auth" | "policy" | "proxy" | "upstream";
 
 export interface RequestSample {
-  readonly operation: S3Operation | "Other";
+  /** `Passthrough`: not S3, handed on to a cluster unread. */
+  readonly operation: S3Operation | "Other" | "Passthrough";
   readonly status: number;
   readonly cluster: ClusterId | null;
   readonly durationSeconds: number;

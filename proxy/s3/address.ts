@@ -87,6 +87,11 @@ export function addressOf(style: AddressStyle, segment: string, keyText: string)
   return { kind: "address", style, tenant, bucket, key };
 }
 
+/** Whether a Host field names a bucket by standing under a base domain. */
+export function isBucketHost(host: string, baseDomains: readonly string[]): boolean {
+  return bucketLabel(host, baseDomains) !== null;
+}
+
 function bucketLabel(host: string, baseDomains: readonly string[]): string | null {
   const name = hostWithoutPort(host).toLowerCase();
   let found: string | null = null;

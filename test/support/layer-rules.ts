@@ -36,6 +36,7 @@ const packageOwners = {
   etcd3: "^bridge/etcd-",
   "prom-client": "^proxy/admin/metrics",
   "hash-wasm": "^proxy/gateway/checksums",
+  "http-proxy-3": "^proxy/upstream/passthrough",
   zod: "^proxy/config",
 } as const satisfies Record<string, string>;
 

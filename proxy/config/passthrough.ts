@@ -1,0 +1,46 @@
+// Paths of one cluster's other APIs (Swift, admin operations) that the S3 listener hands on unread. A
+// list of plain prefixes: whatever could be spelled in a second way is a fault here.
+
+import { type ClusterId, parseClusterId } from "../s3/names.ts";
+import type { Checks } from "./checks.ts";
+import type { Settings } from "./schema.ts";
+import type { SettingPath } from "./source-file.ts";
+
+export interface PassthroughConfig {
+  readonly cluster: ClusterId;
+  /** `/swift/v1`: no escapes, no dot segments, no slash at the end. */
+  readonly paths: readonly string[];
+}
+
+const plainPath = /^(?:\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$/;
+
+/** Null: nothing is passed through. */
+export function passthroughConfig(
+  { passthrough, clusters }: Settings,
+  checks: Checks,
+): PassthroughConfig | null {
+  const at: SettingPath = ["passthrough"];
+  const { cluster: name, paths } = passthrough;
+  if (name === undefined && paths.length === 0) return null;
+  if (name === undefined || paths.length === 0) {
+    checks.fault(at, "Needs both cluster and paths, or neither");
+    return null;
+  }
+  const cluster = clusters.some(({ id }) => id === name) ? parseClusterId(name) : null;
+  if (cluster === null) {
+    checks.fault([...at, "cluster"], `Cluster "${name}" is not under clusters`, [["clusters"]]);
+  }
+  for (const [index, path] of paths.entries()) {
+    const place = [...at, "paths", index];
+    if (plainPath.test(path)) {
+      const bucket = path.split("/")[1] ?? "";
+      checks.warn(place, `Path "${path}" hides a bucket "${bucket}" on this listener`);
+    } else {
+      checks.fault(
+        place,
+        `Path "${path}" is not a plain prefix, write /name or /name/name of A-Z, a-z, 0-9, ., _, ~ and -`,
+      );
+    }
+  }
+  return cluster === null ? null : { cluster, paths };
+}

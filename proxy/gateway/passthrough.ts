@@ -1,0 +1,62 @@
+// Which requests are not S3 at all but another API of a cluster, Swift or the admin operations of an
+// RGW, handed on to it as they are: with the client's own authorization, which only that cluster can
+// check. Decided on the path alone, and on one spelling of it: what decodes to a listed path but is not
+// written like one, or leads out of it by dots, is refused and never taken for S3 either.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { OperationAnswer } from "../operations/context.ts";
+import { isBucketHost } from "../s3/address.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
+import { decodeOnce } from "../s3/percent.ts";
+import type { RequestHead } from "../s3/request-head.ts";
+
+export interface PassedExchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Told of body bytes as they go out. */
+  readonly received: (bytes: number) => void;
+}
+
+export interface Passthrough {
+  readonly cluster: ClusterId;
+  /** `/swift/v1`. */
+  readonly paths: readonly string[];
+  /** Hands the request on and resolves with the head of the answer. @throws UpstreamError */
+  send(exchange: PassedExchange): Promise<OperationAnswer>;
+}
+
+/** @throws S3Error InvalidURI for a second spelling of a listed path. */
+export function isPassedThrough(
+  head: Pick<RequestHead, "rawPath" | "host">,
+  paths: readonly string[],
+  baseDomains: readonly string[],
+): boolean {
+  // Under a bucket's own host every path is a key.
+  if (isBucketHost(head.host, baseDomains)) return false;
+  const path = decodeOnce(head.rawPath) ?? "";
+  const prefix = paths.find((each) => isUnder(path, each) || isUnder(withoutDots(path), each));
+  if (prefix === undefined) return false;
+  if (!isUnder(head.rawPath, prefix) || hasDots(path) || path.includes("\0")) {
+    throw new S3Error("InvalidURI", { message: `Path "${prefix}" must be spelled as it is` });
+  }
+  return true;
+}
+
+function isUnder(path: string, prefix: string): boolean {
+  return path === prefix || path.startsWith(`${prefix}/`);
+}
+
+function hasDots(path: string): boolean {
+  return path.split(/[/\\]/).some((segment) => segment === "." || segment === "..");
+}
+
+/** As a reader would see the path that resolves dots and drops empty segments. */
+function withoutDots(path: string): string {
+  const kept: string[] = [];
+  for (const segment of path.split(/[/\\]/)) {
+    if (segment === "..") kept.pop();
+    else if (segment !== "" && segment !== ".") kept.push(segment);
+  }
+  return `/${kept.join("/")}`;
+}
