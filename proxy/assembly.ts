@@ -26,6 +26,7 @@ import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
+import { pingCluster } from "./operations/ping.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
 import { profileFacts } from "./placement/profiles.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
@@ -367,6 +368,8 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       placementChanges: placementChanges(views, auditedPorts),
       facts: {
         version,
+      ping: (cluster, asked) =>
+        pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
         nodeId: config.nodeId,
         startedAtMs: clock.nowMs(),
         stateDriver: state.store.driver,
@@ -384,6 +387,11 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
 
 function readiness(
   views: Views,
+/** 16 hex digits that no other probe has. */
+function runId(random: Random): string {
+  return Buffer.from(random.bytes(8)).toString("hex");
+}
+
   lifecycle: { readonly accepting: boolean },
 ): readonly ReadinessCheck[] {
   const lifecycleCheck = {

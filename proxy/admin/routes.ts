@@ -3,6 +3,7 @@
 import * as placements from "./bucket-placement.ts";
 import * as buckets from "./buckets.ts";
 import * as classes from "./classes.ts";
+import { type PingPorts, pingCluster } from "./cluster-ping.ts";
 import * as clusters from "./clusters.ts";
 import * as credentials from "./credentials.ts";
 import { type AdminReply, type AdminRequest, problem } from "./reply.ts";
@@ -11,7 +12,8 @@ import * as weights from "./weights.ts";
 
 export type AdminPorts = placements.PlacementPorts &
   status.StatusPorts &
-  credentials.CredentialPorts;
+  credentials.CredentialPorts &
+  PingPorts;
 
 interface Route {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -35,6 +37,7 @@ const adminRoutes: readonly Route[] = [
   { method: "PUT", path: `${v1}/clusters/{id}/weight`, handle: clusters.putWeight },
   { method: "POST", path: `${v1}/clusters/{id}/drain`, handle: clusters.drain },
   { method: "POST", path: `${v1}/clusters/{id}/undrain`, handle: clusters.undrain },
+  { method: "POST", path: `${v1}/clusters/{id}/ping`, handle: pingCluster },
   { method: "GET", path: `${v1}/placement`, handle: weights.showPlacement },
   { method: "PUT", path: `${v1}/weights`, handle: weights.putWeights },
   { method: "GET", path: `${v1}/storage-classes`, handle: classes.listClasses },

@@ -1,5 +1,6 @@
 // `headgate cluster …`, `placement …`, `class …`: the default wheel and what may change it.
 
+import { pingCommand } from "./cluster-ping.ts";
 import { type Call, type Command, changeFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { fieldsOf, fieldsText, makeChange, printAnswer, rowsOf, tableText } from "./output.ts";
@@ -153,6 +154,7 @@ export const clusterCommands: readonly Command[] = [
         `Cluster ${call.operands[0] ?? ""} is live`,
       ),
   },
+  pingCommand,
   {
     name: "placement show",
     operands: "",

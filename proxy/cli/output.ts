@@ -67,7 +67,7 @@ export async function printAnswer(
   return exitCodes.ok;
 }
 
-function printProblem(
+export function printProblem(
   call: Call,
   problem: Extract<AdminAnswer, { readonly kind: "problem" }>,
 ): number {

@@ -7,15 +7,23 @@ import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import type { StoredObject } from "./object-store.ts";
 
 /** @throws S3Error PreconditionFailed. Returns `false` for 304. */
-export function mayRead(object: StoredObject, headers: HeaderList): boolean {
+export function mayRead(
+  object: StoredObject,
+  headers: HeaderList,
+  facts: Pick<ProfileFacts, "readsConditionsFully">,
+): boolean {
+  // RGW knows no list: the whole field is one ETag.
+  const isNamed = facts.readsConditionsFully
+    ? names
+    : (field: string, etag: string) => field === "*" || field === etag || `"${field}"` === etag;
   const match = fieldValue(headers, "if-match");
   if (match !== null) {
-    if (!names(match, object.etag)) throw new S3Error("PreconditionFailed");
+    if (!isNamed(match, object.etag)) throw new S3Error("PreconditionFailed");
   } else if (isBefore(fieldValue(headers, "if-unmodified-since"), object)) {
     throw new S3Error("PreconditionFailed");
   }
   const noneMatch = fieldValue(headers, "if-none-match");
-  if (noneMatch !== null) return !names(noneMatch, object.etag);
+  if (noneMatch !== null) return !isNamed(noneMatch, object.etag);
   const since = fieldValue(headers, "if-modified-since");
   return since === null || Number.isNaN(Date.parse(since)) || isBefore(since, object);
 }

@@ -133,7 +133,7 @@ export type ProfileName = keyof typeof profiles;
 const byName: ReadonlyMap<string, ProfileFacts> = new Map(Object.entries(profiles));
 
 /** Names for messages and checks, in the order of this table. */
-export const profileNames: readonly string[] = [...byName.keys()];
+export const profileNames: readonly ProfileName[] = [...byName.keys()].filter(isProfileName);
 
 export function isProfileName(text: string): text is ProfileName {
   return byName.has(text);

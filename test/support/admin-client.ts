@@ -72,6 +72,7 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
       }),
       audit: ring,
       seals: { keys: options.sealKeys ?? null, random: { bytes: (count) => randomBytes(count) } },
+      ping: () => Promise.resolve({ kind: "unreachable", reason: "no cluster runs here" }),
       placementChanges: options.placementChanges ?? {
         putPlacement: () => Promise.resolve({ kind: "busy" }),
       },
