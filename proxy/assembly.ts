@@ -17,6 +17,7 @@ import type { Config } from "./config.ts";
 import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
 import { ExplanationBudget } from "./gateway/explanation-budget.ts";
+import { TrustedProxies } from "./gateway/forwarded.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
 import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
@@ -25,8 +26,8 @@ import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
-import { Resettler } from "./operations/resettle.ts";
 import { pingCluster } from "./operations/ping.ts";
+import { Resettler } from "./operations/resettle.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
 import { profileFacts } from "./placement/profiles.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
@@ -313,6 +314,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     },
     baseDomains: listen.baseDomains,
     passthrough: passthroughTo(config, ports.snapshots),
+    trustedProxies: new TrustedProxies(listen.trustedProxies),
     secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     beginChecksum: await openChecksums(),
@@ -366,10 +368,10 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       snapshots: ports.snapshots,
       clock,
       placementChanges: placementChanges(views, auditedPorts),
-      facts: {
-        version,
       ping: (cluster, asked) =>
         pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
+      facts: {
+        version,
         nodeId: config.nodeId,
         startedAtMs: clock.nowMs(),
         stateDriver: state.store.driver,
@@ -385,13 +387,13 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
   });
 }
 
-function readiness(
-  views: Views,
 /** 16 hex digits that no other probe has. */
 function runId(random: Random): string {
   return Buffer.from(random.bytes(8)).toString("hex");
 }
 
+function readiness(
+  views: Views,
   lifecycle: { readonly accepting: boolean },
 ): readonly ReadinessCheck[] {
   const lifecycleCheck = {

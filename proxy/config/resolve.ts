@@ -61,6 +61,7 @@ interface ListenConfig {
   readonly address: ListenAddress;
   /** Lower-case, no leading dot. */
   readonly baseDomains: readonly string[];
+  readonly trustedProxies: readonly { readonly address: string; readonly prefix: number }[];
   /** Accepted credential-scope regions; null: any. */
   readonly regions: readonly string[] | null;
   readonly maxHeaderBytes: number;
@@ -182,6 +183,7 @@ function listenConfig(
   return {
     address: listen.address,
     baseDomains: listen.base_domains.map((domain) => domain.toLowerCase()),
+    trustedProxies: listen.trusted_proxies,
     regions: regions.includes("*") ? null : regions.map((region) => region.trim()),
     maxHeaderBytes: listen.max_header_bytes,
     headerTimeoutMs: listen.header_timeout,

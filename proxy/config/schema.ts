@@ -11,6 +11,7 @@ import {
   readDuration,
   readEndpoint,
   readListenAddress,
+  readNetwork,
   readSize,
 } from "./values.ts";
 
@@ -150,6 +151,10 @@ const cluster = group({
 
 const listen = group({
   address: listenAddress.prefault("127.0.0.1:9000").describe("host:port of S3 traffic"),
+  trusted_proxies: z
+    .array(text.transform(reading(readNetwork)), { error: expected("a list of networks") })
+    .prefault([])
+    .describe("Networks of proxies whose X-Forwarded-For, -Proto and -Host are believed"),
   base_domains: z
     .array(text, { error: expected("a list of domains") })
     .prefault([])

@@ -25,6 +25,8 @@ import type { InputFacts } from "./decision-input.ts";
 import { tenantOf } from "./decision-input.ts";
 import { isEarly, mayDelete, placeSource, readEarly } from "./early-document.ts";
 import { describe, faultOf } from "./fault.ts";
+import type { TrustedProxies } from "./forwarded.ts";
+import { arrivalOf } from "./forwarded.ts";
 import type { Passthrough } from "./passthrough.ts";
 import { isPassedThrough } from "./passthrough.ts";
 import type { PlacingParts } from "./placing.ts";
@@ -40,6 +42,9 @@ export interface GatewayParts extends PlacingParts, ReceivingParts {
   readonly baseDomains: readonly string[];
   /** Null: nothing but S3 is served. */
   readonly passthrough: Passthrough | null;
+  readonly trustedProxies: TrustedProxies;
+  /** The listener speaks TLS. */
+  readonly secure: boolean;
   /** Requests under way at once; one more answers 503 SlowDown. */
   readonly maxInFlight: number;
   readonly clock: Clock;
@@ -92,7 +97,9 @@ export class Gateway {
     try {
       if (this.#inFlight > parts.maxInFlight)
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-      const head = readHead(request, response);
+      const peer = { address: trace.remoteAddress, secure: parts.secure };
+      const { head, clientAddress, secure } = arrivalOf(readHead(request, response), peer, parts);
+      trace.remoteAddress = clientAddress;
       trace.userAgent = fieldValue(head.headers, "user-agent");
       if (isPassed(head, parts)) {
         trace.responseBytes = await passThrough({ trace, reply, parts, expectsContinue });
@@ -100,7 +107,15 @@ export class Gateway {
       }
       const addressed = readAddress(head, parts, trace);
       const operation = nameOperation(head, addressed, trace);
-      const from = { request, response, expectsContinue, head, address: addressed, operation };
+      const from = {
+        request,
+        response,
+        expectsContinue,
+        head,
+        secure,
+        address: addressed,
+        operation,
+      };
       const received = await receive({ ...from, trace, parts });
       const { principal, address, body } = received;
       const asked: InputFacts = {
@@ -117,8 +132,8 @@ export class Gateway {
         copySource: null,
         deleteKeysCount: null,
         principal,
-        clientAddress: trace.remoteAddress,
-        tls: parts.secure,
+        clientAddress,
+        tls: secure,
       };
       const { facts, deletion } = isEarly(operation)
         ? await readEarly(asked, body, parts)

@@ -27,8 +27,6 @@ import type { Trace } from "./trace.ts";
 
 export interface ReceivingParts {
   readonly authentication: AuthenticationSettings;
-  /** The listener speaks TLS. */
-  readonly secure: boolean;
   readonly bodyIdleMs: number;
   readonly beginChecksum: BeginChecksum;
   readonly uploads: {
@@ -47,6 +45,8 @@ export interface ReceiveFrom {
   readonly response: ServerResponse;
   readonly expectsContinue: boolean;
   readonly head: RequestHead;
+  /** The client speaks TLS. */
+  readonly secure: boolean;
   readonly address: Address;
   readonly operation: S3Operation;
   readonly trace: Trace;
@@ -77,7 +77,7 @@ export interface Received {
 /** Verifies who sends a request and opens its body. @throws S3Error */
 export async function receive(from: ReceiveFrom): Promise<Received> {
   if (from.operation === "PostObject") return await receiveUploadForm(from);
-  const { head, address, operation, parts } = from;
+  const { head, address, operation } = from;
   const caller = await verifyCaller(from);
   const payload = readBodyForm(from, caller);
   return {
@@ -91,7 +91,7 @@ export async function receive(from: ReceiveFrom): Promise<Received> {
     payloadMode: payload.mode,
     body: openBody(payload, caller, from),
     form: null,
-    location: objectLocation(parts.secure ? "https" : "http", head),
+    location: objectLocation(from.secure ? "https" : "http", head),
   };
 }
 
@@ -174,6 +174,6 @@ async function receiveUploadForm(from: ReceiveFrom): Promise<Received> {
     payloadMode: "unsigned",
     body: null,
     form: file,
-    location: objectLocation(parts.secure ? "https" : "http", { host: head.host, rawPath }),
+    location: objectLocation(from.secure ? "https" : "http", { host: head.host, rawPath }),
   };
 }

@@ -12,7 +12,8 @@ export interface Trace {
   readonly startedAtMs: number;
   readonly startedMonotonicMs: number;
   readonly method: string;
-  readonly remoteAddress: string;
+  /** The client's, where a trusted proxy says it. */
+  remoteAddress: string;
   userAgent: string | null;
   operation: RequestSample["operation"];
   address: Address | null;

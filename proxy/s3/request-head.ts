@@ -24,6 +24,8 @@ export interface RequestHead {
   readonly headers: HeaderList;
   /** The Host field as sent, `s3.example.com:9000` or `[::1]:9000`. */
   readonly host: string;
+  /** Other Host fields that the client may have signed, where a trusted proxy rewrote it. */
+  readonly alternativeHosts?: readonly string[];
 }
 
 export interface RequestHeadInput {
@@ -59,6 +61,11 @@ const maxFields = 256;
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const badValue = /[^\t\x20-\x7e\x80-\xff]/;
 const badTarget = /[^\x21-\x7e]|#/;
+/** Whether a text may stand in Host. */
+export function isHostText(text: string): boolean {
+  return hostName.test(text);
+}
+
 const hostName = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 
 /** Reads a request head; an error is meant to be answered and the connection closed. */
@@ -95,10 +102,6 @@ export function readRequestHead(input: RequestHeadInput): RequestHeadResult {
   if (!hostName.test(host)) return refusal("InvalidRequest", 'Header "host" is not valid');
   const framing = ambiguousFraming(headers, input.version ?? "1.1");
   if (framing !== null) return refusal("InvalidRequest", framing);
-  const expect = fieldValue(headers, "expect");
-  if (expect !== null && expect.toLowerCase() !== "100-continue") {
-    return refusal("ExpectationFailed", 'Header "expect" must be "100-continue"');
-  }
   return {
     kind: "head",
     head: { method, rawTarget: target, rawPath, rawQuery, query, headers, host },

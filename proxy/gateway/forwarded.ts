@@ -1,0 +1,118 @@
+// What a trusted proxy in front of us says of the request that it got: the client's address, scheme and
+// Host (X-Forwarded-For, -Proto, -Host, -Port). From any other peer these fields mean nothing: a client
+// would choose its own address, and the bucket of a signature. What the nearest proxy wrote stands last
+// and is what counts. The Host as received stays good for a signature only while it names the same
+// bucket, so that no one can sign for one bucket and name another (s3-protocol.md 2.3 rule 6).
+
+import { BlockList, isIP } from "node:net";
+import { parseAddress } from "../s3/address.ts";
+import { fieldValue } from "../s3/headers.ts";
+import { isHostText, type RequestHead } from "../s3/request-head.ts";
+
+/** A network, `10.0.0.0` and 8. */
+export interface Network {
+  readonly address: string;
+  readonly prefix: number;
+}
+
+/** Peers whose word is taken. */
+export class TrustedProxies {
+  readonly #networks = new BlockList();
+  readonly #isEmpty: boolean;
+
+  constructor(networks: readonly Network[]) {
+    this.#isEmpty = networks.length === 0;
+    for (const { address, prefix } of networks) {
+      this.#networks.addSubnet(address, prefix, isIP(address) === 6 ? "ipv6" : "ipv4");
+    }
+  }
+
+  trusts(address: string): boolean {
+    if (this.#isEmpty) return false;
+    const family = isIP(address);
+    return family !== 0 && this.#networks.check(address, family === 6 ? "ipv6" : "ipv4");
+  }
+}
+
+/** A request as the client sent it, as far as is known. */
+export interface Arrival {
+  readonly head: RequestHead;
+  readonly clientAddress: string;
+  /** The client speaks TLS to whoever is first. */
+  readonly secure: boolean;
+}
+
+/** The request as it stands, or as a trusted peer got it. */
+export function arrivalOf(
+  head: RequestHead,
+  peer: { readonly address: string; readonly secure: boolean },
+  parts: { readonly trustedProxies: TrustedProxies; readonly baseDomains: readonly string[] },
+): Arrival {
+  const { trustedProxies, baseDomains } = parts;
+  const own = { head, clientAddress: plainAddress(peer.address), secure: peer.secure };
+  if (!trustedProxies.trusts(own.clientAddress)) return own;
+  const scheme = lastOf(head, "x-forwarded-proto")?.toLowerCase();
+  return {
+    head: withForwardedHost(head, baseDomains),
+    clientAddress: clientOf(head, own.clientAddress, trustedProxies),
+    secure: scheme === "https" ? true : scheme === "http" ? false : peer.secure,
+  };
+}
+
+/** The nearest address that is not one of our proxies; what cannot be read ends the walk. */
+function clientOf(head: RequestHead, peer: string, trusted: TrustedProxies): string {
+  let client = peer;
+  const hops = (fieldValue(head.headers, "x-forwarded-for") ?? "").split(",");
+  for (const hop of hops.slice(-maxHops).reverse()) {
+    const address = hopAddress(hop.trim());
+    if (address === null || !trusted.trusts(client)) break;
+    client = address;
+  }
+  return client;
+}
+
+const maxHops = 32;
+
+/** `10.0.0.1`, `10.0.0.1:1234`, `2001:db8::1`, `[2001:db8::1]:1234`. */
+function hopAddress(text: string): string | null {
+  const bare =
+    /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
+  return isIP(bare) === 0 ? null : plainAddress(bare);
+}
+
+/** An IPv4 address that came over an IPv6 socket, as IPv4: `::ffff:10.0.0.1`. */
+function plainAddress(address: string): string {
+  return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address;
+}
+
+function withForwardedHost(head: RequestHead, baseDomains: readonly string[]): RequestHead {
+  const host = lastOf(head, "x-forwarded-host");
+  if (host === null || host === head.host || !isHostText(host)) return head;
+  const port = lastOf(head, "x-forwarded-port") ?? "";
+  const hasPort = /:\d+$/.test(host.slice(host.lastIndexOf("]") + 1));
+  const others = hasPort || !/^\d{1,5}$/.test(port) ? [] : [`${host}:${port}`];
+  const forwarded: RequestHead = {
+    ...head,
+    host,
+    headers: head.headers.map((field) => (field[0] === "host" ? ["host", host] : field)),
+  };
+  const alternativeHosts = namesSame(head, forwarded, baseDomains)
+    ? [...others, head.host]
+    : others;
+  return { ...forwarded, alternativeHosts };
+}
+
+function namesSame(
+  received: RequestHead,
+  forwarded: RequestHead,
+  baseDomains: readonly string[],
+): boolean {
+  const [one, other] = [received, forwarded].map((head) => parseAddress(head, baseDomains));
+  if (one?.kind !== "address" || other?.kind !== "address") return false;
+  return one.tenant === other.tenant && one.bucket === other.bucket && one.key === other.key;
+}
+
+function lastOf(head: RequestHead, name: string): string | null {
+  const value = fieldValue(head.headers, name);
+  return value === null ? null : value.slice(value.lastIndexOf(",") + 1).trim();
+}
