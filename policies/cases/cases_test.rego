@@ -18,5 +18,6 @@ test_authz[item.note] if {
 	some item in data.cases.authz
 	decided := data.headgate.authz.decision with input as item.input
 		with data.headgate.anonymous as object.get(item.data, "anonymous", {})
+		with data.headgate.clusters_decide as object.get(item.data, "clusters_decide", false)
 	decided == item.expect
 }

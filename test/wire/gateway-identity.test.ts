@@ -1,6 +1,9 @@
 // Whose keys sign upstream: the cluster's, the caller's own, or a pair mapped to its user; and that a
 // caller without keys of its own never acts with anybody else's.
 
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import {
   CreateBucketCommand,
   DeleteBucketCommand,
@@ -185,4 +188,31 @@ t.test("an RGW's users keep their keys, as long as it knows them", async (t) => 
   }
   t.notMatch(metrics, /secret-of/);
   t.equal((await fetch(`${url}/known/k`)).status, 403, "anonymous is nobody's key");
+});
+
+t.test("a bundle may leave everything to the clusters, anonymous callers included", async (t) => {
+  // As policies/README.md tells it: a copy of the shipped bundle with other data.
+  const bundle = mkdtempSync(join(tmpdir(), "headgate-clusters-decide-"));
+  t.teardown(() => rmSync(bundle, { recursive: true }));
+  cpSync(join(import.meta.dirname, "../../policies/default"), bundle, { recursive: true });
+  writeFileSync(join(bundle, "data.json"), '{"headgate": {"clusters_decide": true}}');
+  const cluster = await startUserCluster(t, [service, alice]);
+  cluster.owners.set("everybodys", "anonymous");
+  cluster.owners.set("hers", "alice");
+  const credentials = credentialsFile([alice], () => "");
+  const { url } = await start(t, cluster, {
+    credentials,
+    identities: { a: "same" },
+    settings: `policy: {bundle: ${bundle}}`,
+  });
+  const ask = async (method: string, path: string) =>
+    (await fetch(`${url}${path}`, { method })).status;
+  t.equal(await ask("GET", "/everybodys/k"), 200);
+  t.equal(await ask("PUT", "/everybodys/k"), 200);
+  t.equal(await ask("GET", "/"), 200);
+  t.equal(await ask("GET", "/hers/k"), 403, "the cluster refuses");
+  t.equal(await ask("PUT", "/made-by-nobody"), 403);
+  t.notOk(cluster.owners.has("made-by-nobody"));
+  const asked = cluster.asked.filter((line) => !line.endsWith(" as service"));
+  t.ok(asked.length >= 5 && asked.every((line) => line.endsWith(" as anonymous")), asked.join());
 });
