@@ -5,7 +5,7 @@ import type { UpstreamResponse } from "../placement/ports.ts";
 import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
 import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
-import type { HeaderList } from "../s3/headers.ts";
+import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
@@ -17,12 +17,17 @@ import {
 } from "./send.ts";
 import { type SourceState, sourceOf } from "./source-read.ts";
 
-/** The request's own fields, with a source that every decoding reads alike. */
+/**
+ * The request's own fields, with a source that every decoding reads alike. Its leading slash stays as
+ * the client has it: policies of the bucket compare the text.
+ */
 export function headersOnCluster(request: OperationRequest): HeaderList {
   const source = sourceOf(request);
-  return request.headers.map(([name, value]) =>
-    name === copySourceField ? [name, copySourceValue(source)] : [name, value],
-  );
+  const text = copySourceValue(source);
+  return request.headers.map(([name, value]) => {
+    if (name !== copySourceField) return [name, value];
+    return [name, value.startsWith("/") ? text : text.slice(1)];
+  });
 }
 
 /** The answer to a copy that a cluster made. @throws S3Error also for an error inside a 200. */
@@ -52,9 +57,10 @@ export async function onClusterAnswer(
     }
     case "copied": {
       const document = copyResultDocument(reading.name, reading);
-      const kept = response.headers.filter(([name]) => name.startsWith("x-amz-"));
-      const answer = documentAnswer(document, cluster);
-      return { ...answer, headers: [...answer.headers, ...kept] };
+      // Of a version that was named RGW does not say that it took it.
+      const told = fieldValue(response.headers, versionField) !== null;
+      const versionId = told ? null : sourceOf(request).versionId;
+      return answerOf(document, { cluster, headers: response.headers, versionId });
     }
   }
 }
@@ -75,9 +81,23 @@ export function throughAnswer(
   const name = request.operation === "UploadPartCopy" ? "CopyPartResult" : "CopyObjectResult";
   const lastModified = new Date(ports.clock.nowMs()).toISOString();
   const document = copyResultDocument(name, { etag, lastModified, checksums: [] });
-  const answer = documentAnswer(document, cluster);
-  const kept = headers.filter(([field]) => field.startsWith("x-amz-"));
-  const { versionId } = state;
-  const version = versionId === null ? [] : [["x-amz-copy-source-version-id", versionId] as const];
+  return answerOf(document, { cluster, headers, versionId: state.versionId });
+}
+
+const versionField = "x-amz-copy-source-version-id";
+
+function answerOf(
+  document: string,
+  from: {
+    readonly cluster: ClusterId;
+    /** Of the write's answer. */
+    readonly headers: HeaderList;
+    /** Of the source, where it is still to be told. */
+    readonly versionId: string | null;
+  },
+): OperationAnswer {
+  const answer = documentAnswer(document, from.cluster);
+  const kept = from.headers.filter(([name]) => name.startsWith("x-amz-"));
+  const version = from.versionId === null ? [] : [[versionField, from.versionId] as const];
   return { ...answer, headers: [...answer.headers, ...kept, ...version] };
 }
