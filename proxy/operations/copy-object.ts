@@ -37,7 +37,8 @@ export async function copyObject(
   const target = request.target ?? firstCandidate(request);
   if (request.body !== null) await readShortBody(request.body, 0);
   const facts = ports.facts(target);
-  if (!facts.honoursConditionalCopy) refuseConditions(request.headers, "CopyObject");
+  if (!facts.honoursConditionalCopy)
+    refuseConditions(request.headers, "on CopyObject for this kind of cluster");
   const reading = readDirectives(request.headers);
   if (reading.kind === "error") throw reading.error;
   const { directives } = reading;
@@ -48,7 +49,7 @@ export async function copyObject(
     return await copyOnCluster(request, ports, target);
   }
   // Nobody judges these at the moment of the write.
-  refuseConditions(request.headers, "CopyObject between clusters");
+  refuseConditions(request.headers, "on CopyObject between clusters");
   return await copyThrough(request, ports, { target, directives });
 }
 

@@ -28,7 +28,7 @@ export async function uploadPartCopy(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const pinned = pinOf(request, ports);
-  refuseConditions(request.headers, "UploadPartCopy");
+  refuseConditions(request.headers, "on UploadPartCopy");
   const reading = readCopyRange(request.headers);
   if (reading.kind === "error") throw reading.error;
   if (request.body !== null) await readShortBody(request.body, 0);

@@ -40,7 +40,7 @@ export async function createUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const cluster = request.target ?? firstCandidate(request);
-  refuseConditions(request.headers, "CreateMultipartUpload");
+  refuseConditions(request.headers, "on CreateMultipartUpload");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
@@ -60,7 +60,7 @@ export async function uploadPart(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const { pin, query } = pinOf(request, ports);
-  refuseConditions(request.headers, "UploadPart");
+  refuseConditions(request.headers, "on UploadPart");
   return await upload(request, ports, { cluster: pin.cluster, query });
 }
 

@@ -13,7 +13,7 @@ import { mutate } from "./mutation.ts";
 import { askForPart, partNumberOf } from "./part-read.ts";
 import { discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
 import { visibleCopy } from "./visible-copy.ts";
-import { assertDeleteConditions, putConditions, refuseConditions } from "./write-conditions.ts";
+import { assertDeleteConditions, putConditions } from "./write-conditions.ts";
 
 /** GetObject, HeadObject: the visible copy, or a part of it. */
 export async function readObject(
@@ -37,10 +37,8 @@ export async function putObject(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const cluster = request.target ?? firstCandidate(request);
-  if (request.candidates.length > 1) {
-    refuseConditions(request.headers, "a bucket that is on several clusters");
-  }
-  const headers = putConditions(request.headers, ports.facts(cluster));
+  const count = request.candidates.length;
+  const headers = putConditions(request.headers, ports.facts(cluster), count);
   const answer = await upload(request, ports, { cluster, query: request.query, headers });
   if (answer.status === 412) await assertMatchable(request, ports, { cluster, answer });
   if (answer.status < 300 && request.bucket !== null) {

@@ -16,14 +16,16 @@ const names: ReadonlySet<string> = new Set([
   "x-amz-if-match-size",
 ]);
 
+const onSeveral = "in a bucket that is on several clusters";
+
 function isConditional(headers: HeaderList): boolean {
   return headers.some(([name]) => names.has(name));
 }
 
-/** @throws S3Error NotImplemented for any condition. */
-export function refuseConditions(headers: HeaderList, what: string): void {
+/** `where`: "on UploadPart". @throws S3Error NotImplemented for any condition. */
+export function refuseConditions(headers: HeaderList, where: string): void {
   const found = headers.find(([name]) => names.has(name));
-  if (found !== undefined) throw notImplemented(found[0], `on ${what} for this kind of cluster`);
+  if (found !== undefined) throw notImplemented(found[0], where);
 }
 
 /**
@@ -31,9 +33,15 @@ export function refuseConditions(headers: HeaderList, what: string): void {
  * ETag. AWS takes `*` alone in If-None-Match, a server of unknown kind nothing.
  * @throws S3Error NotImplemented for every other condition.
  */
-export function putConditions(headers: HeaderList, facts: ProfileFacts): HeaderList {
+export function putConditions(
+  headers: HeaderList,
+  facts: ProfileFacts,
+  candidateCount: number,
+): HeaderList {
   if (!isConditional(headers)) return headers;
-  if (!facts.honoursConditionalPut) refuseConditions(headers, "PutObject");
+  if (candidateCount > 1) refuseConditions(headers, onSeveral);
+  if (!facts.honoursConditionalPut)
+    refuseConditions(headers, "on PutObject for this kind of cluster");
   const fields: HeaderField[] = [];
   for (const [name, value] of headers) {
     if (!names.has(name)) fields.push([name, value]);
@@ -67,14 +75,15 @@ function putCondition(
 /** @throws S3Error NotImplemented where a condition of a DELETE would not be obeyed. */
 export function assertDeleteConditions(headers: HeaderList, facts: readonly ProfileFacts[]): void {
   if (!isConditional(headers)) return;
-  if (facts.length > 1) refuseConditions(headers, "a bucket that is on several clusters");
+  if (facts.length > 1) refuseConditions(headers, onSeveral);
   if (!facts.every((row) => row.honoursConditionalDelete))
-    refuseConditions(headers, "DeleteObject");
+    refuseConditions(headers, "on DeleteObject for this kind of cluster");
 }
 
 /** @throws S3Error NotImplemented where a condition of a Complete would not be obeyed. */
 export function assertCompleteConditions(headers: HeaderList, facts: ProfileFacts): void {
-  if (!facts.honoursConditionalComplete) refuseConditions(headers, "CompleteMultipartUpload");
+  if (!facts.honoursConditionalComplete)
+    refuseConditions(headers, "on CompleteMultipartUpload for this kind of cluster");
 }
 
 function notImplemented(name: string, where: string): S3Error {

@@ -5,7 +5,7 @@ import { GetObjectCommand, HeadObjectCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import { rgwAnswer, rgwError } from "../support/fake-rgw.ts";
 import { openRaw, rawHead } from "../support/raw-http.ts";
-import { openScene } from "../support/rgw-scene.ts";
+import { type Fields, openScene } from "../support/rgw-scene.ts";
 
 t.test("metadata, encodings and names of an object travel to the byte", async (t) => {
   const { rgw, ask, headgate } = await openScene(t);
@@ -93,7 +93,12 @@ t.test("every error has a text, our ids, and no body on HEAD", async (t) => {
 t.test("answers without a body leave their connection usable", async (t) => {
   const { rgw, headgate } = await openScene(t);
   const { etag } = rgw.put("/rep/k", "0123456789");
-  const requests = [
+  const requests: readonly {
+    readonly method: string;
+    readonly headers: Fields;
+    readonly status: string;
+    readonly body?: string;
+  }[] = [
     { method: "GET", headers: [["if-none-match", `"${etag}"`]], status: "304 Not Modified" },
     { method: "HEAD", headers: [], status: "200 OK" },
     { method: "HEAD", headers: [["if-match", '"other"']], status: "412 Precondition Failed" },
@@ -102,23 +107,19 @@ t.test("answers without a body leave their connection usable", async (t) => {
     { method: "HEAD", headers: [["range", "bytes=8-"]], status: "206 Partial Content" },
     { method: "DELETE", headers: [], status: "204 No Content" },
     { method: "HEAD", headers: [], status: "404 Not Found" },
-  ] as const;
-  const heads = requests.map(({ method, headers }) =>
-    rawHead(headgate.url, { method, path: "/rep/k", headers }),
-  );
+  ];
   const connection = await openRaw(headgate.url);
   t.teardown(() => connection.socket.destroy());
   let rest = "";
-  for (const [at, head] of heads.entries()) {
-    const { status, body = "" } = requests[at] ?? {};
-    await connection.write(head);
+  for (const { method, headers, status, body = "" } of requests) {
+    await connection.write(rawHead(headgate.url, { method, path: "/rep/k", headers }));
     const { text } = await connection.answer((so) =>
       so.slice(rest.length).endsWith(`\r\n\r\n${body}`),
     );
     const answer = text.slice(rest.length);
-    t.equal(answer.slice(9, 9 + (status ?? "").length), status);
+    t.equal(answer.slice(9, 9 + status.length), status);
     t.equal(answer.slice(answer.indexOf("\r\n\r\n") + 4), body, "no byte behind it");
-    if (status?.startsWith("304") === true || status?.startsWith("204") === true) {
+    if (status.startsWith("304") || status.startsWith("204")) {
       t.notMatch(answer, /content-length|transfer-encoding/i);
     }
     rest = text;

@@ -2,6 +2,7 @@
 // right profile and with a wrong one, never another object's bytes.
 
 import { GetObjectAttributesCommand } from "@aws-sdk/client-s3";
+import fc from "fast-check";
 import t from "tap";
 import { rgwAnswer, rgwError } from "../support/fake-rgw.ts";
 import { etagOfParts, type Fields, openScene, upstreamProfiles } from "../support/rgw-scene.ts";
@@ -218,6 +219,31 @@ t.test("conditions of reads are judged as RFC 9110 says", async (t) => {
       code: "NoSuchKey",
     });
   }
+});
+
+t.test("generated conditions give what RFC 9110 says", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const { etag } = rgw.put("/rep/k", "0123456789");
+  const tag = fc.record({ opaque: fc.constantFrom(etag, "a", "b,c", ""), weak: fc.boolean() });
+  const tags = fc.array(tag, { minLength: 1, maxLength: 4 });
+  const text = (list: readonly { readonly opaque: string; readonly weak: boolean }[]) =>
+    list.map(({ opaque, weak }) => `${weak ? "W/" : ""}"${opaque}"`).join(", ");
+  const conditions = fc.record({ match: fc.option(tags), noneMatch: fc.option(tags) });
+  await fc.assert(
+    fc.asyncProperty(conditions, fc.boolean(), async ({ match, noneMatch }, ranged) => {
+      const headers: Fields = [
+        ...(match === null ? [] : [["if-match", text(match)] as const]),
+        ...(noneMatch === null ? [] : [["if-none-match", text(noneMatch)] as const]),
+        ...(ranged ? [["range", "bytes=4-5"] as const] : []),
+      ];
+      const failed = match?.some(({ opaque, weak }) => opaque === etag && !weak) === false;
+      const same = noneMatch?.some(({ opaque }) => opaque === etag) === true;
+      const sent = ranged ? 206 : 200;
+      const { status } = await ask("GET", "/rep/k", { headers });
+      t.equal(status, failed ? 412 : same ? 304 : sent, JSON.stringify(headers));
+    }),
+    { numRuns: 40 },
+  );
 });
 
 t.test("a 412 to If-None-Match of a read is 304", async (t) => {
