@@ -19,6 +19,7 @@ import {
   upstreamRequest,
 } from "./send.ts";
 import { visibleCopy } from "./visible-copy.ts";
+import { refuseConditions } from "./write-conditions.ts";
 
 /** GetObjectAcl, GetObjectTagging, GetObjectRetention, GetObjectLegalHold, GetObjectTorrent. */
 export async function readObjectSetting(
@@ -89,6 +90,7 @@ export async function appendObject(
   if (!/^\d{1,15}$/.test(queryValue(request.query, "position") ?? "")) {
     throw new S3Error("InvalidArgument", { message: 'Parameter "position" must be a number' });
   }
+  refuseConditions(request.headers, "on AppendObject");
   const answer = await upload(request, ports, { cluster, query: request.query });
   if (answer.status < 300 && request.bucket !== null) {
     ports.resettler.noteNonEmpty(request.tenant, request.bucket);
