@@ -1,6 +1,7 @@
 // From settings in the file's spelling to the frozen `Config` that main maps to its parts: reads the
 // files that settings name and checks what one setting means for another.
 
+import type { IpNetwork } from "../s3/ip-network.ts";
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
 import { type ClusterConfig, clustersConfig } from "./clusters.ts";
@@ -61,7 +62,7 @@ interface ListenConfig {
   readonly address: ListenAddress;
   /** Lower-case, no leading dot. */
   readonly baseDomains: readonly string[];
-  readonly trustedProxies: readonly { readonly address: string; readonly prefix: number }[];
+  readonly trustedProxies: readonly IpNetwork[];
   /** Accepted credential-scope regions; null: any. */
   readonly regions: readonly string[] | null;
   readonly maxHeaderBytes: number;

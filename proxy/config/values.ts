@@ -1,7 +1,7 @@
 // Reads the scalar forms that configuration uses: durations, sizes, host:port pairs, `${VAR}`
 // references. Pure; what is wrong with a text comes back as a sentence for the operator.
 
-import { isIP } from "node:net";
+import { type IpNetwork, parseIpNetwork } from "../s3/ip-network.ts";
 
 /** A value, or what is wrong with the text it should come from. */
 export type Reading<T> =
@@ -59,18 +59,10 @@ export function readListenAddress(text: string): Reading<ListenAddress> {
 }
 
 /** `10.0.0.0/8`, `2001:db8::/32`, `10.1.2.3`. */
-export function readNetwork(text: string): Reading<{
-  readonly address: string;
-  readonly prefix: number;
-}> {
-  const [address = "", length, ...more] = text.split("/");
-  const bits = isIP(address) === 6 ? 128 : 32;
-  const prefix = length === undefined ? bits : Number(length);
-  const isPrefix = length === undefined || (/^\d{1,3}$/.test(length) && prefix <= bits);
-  if (isIP(address) === 0 || !isPrefix || more.length > 0) {
-    return wrong(`Network "${text}" is not readable, write address/prefix`);
-  }
-  return value({ address, prefix });
+export function readNetwork(text: string): Reading<IpNetwork> {
+  const network = parseIpNetwork(text);
+  if (network !== null) return value(network);
+  return wrong(`Network "${text}" is not readable, write address/prefix`);
 }
 
 /** Whether a host is reachable from this machine only. A name other than localhost is not trusted. */

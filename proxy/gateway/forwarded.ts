@@ -4,33 +4,23 @@
 // and is what counts. The Host as received stays good for a signature only while it names the same
 // bucket, so that no one can sign for one bucket and name another (s3-protocol.md 2.3 rule 6).
 
-import { BlockList, isIP } from "node:net";
 import { parseAddress } from "../s3/address.ts";
 import { fieldValue } from "../s3/headers.ts";
+import { type IpNetwork, isWithin, parseIpAddress } from "../s3/ip-network.ts";
 import { isHostText, type RequestHead } from "../s3/request-head.ts";
-
-/** A network, `10.0.0.0` and 8. */
-export interface Network {
-  readonly address: string;
-  readonly prefix: number;
-}
 
 /** Peers whose word is taken. */
 export class TrustedProxies {
-  readonly #networks = new BlockList();
-  readonly #isEmpty: boolean;
+  readonly #networks: readonly IpNetwork[];
 
-  constructor(networks: readonly Network[]) {
-    this.#isEmpty = networks.length === 0;
-    for (const { address, prefix } of networks) {
-      this.#networks.addSubnet(address, prefix, isIP(address) === 6 ? "ipv6" : "ipv4");
-    }
+  constructor(networks: readonly IpNetwork[]) {
+    this.#networks = networks;
   }
 
   trusts(address: string): boolean {
-    if (this.#isEmpty) return false;
-    const family = isIP(address);
-    return family !== 0 && this.#networks.check(address, family === 6 ? "ipv6" : "ipv4");
+    if (this.#networks.length === 0) return false;
+    const ip = parseIpAddress(address);
+    return ip !== null && this.#networks.some((network) => isWithin(ip, network));
   }
 }
 
@@ -77,7 +67,7 @@ const maxHops = 32;
 function hopAddress(text: string): string | null {
   const bare =
     /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
-  return isIP(bare) === 0 ? null : plainAddress(bare);
+  return parseIpAddress(bare) === null ? null : plainAddress(bare);
 }
 
 /** An IPv4 address that came over an IPv6 socket, as IPv4: `::ffff:10.0.0.1`. */

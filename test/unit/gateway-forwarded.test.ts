@@ -4,16 +4,16 @@ import t from "tap";
 import { type Arrival, arrivalOf, TrustedProxies } from "../../proxy/gateway/forwarded.ts";
 import { readAuthorization } from "../../proxy/s3/authorization.ts";
 import type { HeaderList } from "../../proxy/s3/headers.ts";
+import { isWithin, parseIpAddress, parseIpNetwork } from "../../proxy/s3/ip-network.ts";
 import { SigningKeys } from "../../proxy/s3/sigv4.ts";
 import { verifySignature } from "../../proxy/s3/verify.ts";
 import { credentials, headOf, nowMs } from "../support/s3-request.ts";
 import { smithySign } from "../support/s3-smithy.ts";
 
 const parts = {
-  trustedProxies: new TrustedProxies([
-    { address: "10.0.0.0", prefix: 8 },
-    { address: "2001:db8::", prefix: 32 },
-  ]),
+  trustedProxies: new TrustedProxies(
+    ["10.0.0.0/8", "2001:db8::/32"].flatMap((text) => parseIpNetwork(text) ?? []),
+  ),
   baseDomains: ["s3.example.com"],
 };
 
@@ -39,6 +39,54 @@ function arrival({
   });
   return arrivalOf(head, { address: peer, secure }, parts);
 }
+
+t.test("addresses and networks are read strictly and compared by their bits", async (t) => {
+  const rows = [
+    ["10.1.2.3", "10.0.0.0/8", true],
+    ["11.1.2.3", "10.0.0.0/8", false],
+    ["10.0.0.127", "10.0.0.0/25", true],
+    ["10.0.0.128", "10.0.0.0/25", false],
+    ["10.0.0.1", "10.0.0.1", true],
+    ["10.0.0.2", "10.0.0.1", false],
+    ["192.0.2.1", "0.0.0.0/0", true],
+    ["::1", "0.0.0.0/0", false],
+    ["::ffff:10.0.0.1", "10.0.0.0/8", true],
+    ["::FFFF:a00:1", "10.0.0.0/8", true],
+    ["2001:db8:1::", "2001:db8::/32", true],
+    ["2001:db9::", "2001:db8::/32", false],
+    ["fe80::1", "::/0", true],
+    ["1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:0/125", false],
+    ["1:2:3:4:5:6:7:7", "1:2:3:4:5:6:7:0/125", true],
+  ] as const;
+  for (const [text, network, expected] of rows) {
+    const [address, within] = [parseIpAddress(text), parseIpNetwork(network)];
+    const seen = address !== null && within !== null && isWithin(address, within);
+    t.equal(seen, expected, `${text} in ${network}`);
+  }
+  const wrong = [
+    "",
+    "10",
+    "10.0.0",
+    "10.0.0.256",
+    "010.0.0.1",
+    "1.2.3.4.5",
+    ":",
+    ":::",
+    "1::2::3",
+    "g::",
+    "12345::",
+    "1:2:3:4:5:6:7",
+    "1:2:3:4:5:6:7:8:9",
+    "1:2:3:4:5:6:7::8",
+    "fe80::1%eth0",
+    "1.2.3.4::",
+    "host",
+  ];
+  for (const text of wrong) t.equal(parseIpAddress(text), null, text);
+  for (const text of ["10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/-1", "/8"]) {
+    t.equal(parseIpNetwork(text), null, text);
+  }
+});
 
 t.test("the client's address is the nearest that is no proxy of ours", async (t) => {
   const rows = [
