@@ -28,7 +28,7 @@ import { describe, faultOf } from "./fault.ts";
 import type { TrustedProxies } from "./forwarded.ts";
 import { arrivalOf } from "./forwarded.ts";
 import type { Passthrough } from "./passthrough.ts";
-import { isPassedThrough } from "./passthrough.ts";
+import { isPassedThrough, passedHost } from "./passthrough.ts";
 import type { PlacingParts } from "./placing.ts";
 import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReceivingParts } from "./receive.ts";
@@ -102,7 +102,7 @@ export class Gateway {
       trace.remoteAddress = clientAddress;
       trace.userAgent = fieldValue(head.headers, "user-agent");
       if (isPassed(head, parts)) {
-        trace.responseBytes = await passThrough({ trace, reply, parts, expectsContinue });
+        trace.responseBytes = await passThrough(head, { trace, reply, parts, expectsContinue });
         return;
       }
       const addressed = readAddress(head, parts, trace);
@@ -201,12 +201,15 @@ function isPassed(head: RequestHead, { passthrough, baseDomains }: GatewayParts)
 }
 
 /** Hands the request on as it is; the cluster checks who asks. Gives the body bytes of the answer. */
-async function passThrough(exchange: {
-  readonly trace: Trace;
-  readonly reply: ReplyOptions;
-  readonly parts: GatewayParts;
-  readonly expectsContinue: boolean;
-}): Promise<number> {
+async function passThrough(
+  head: RequestHead,
+  exchange: {
+    readonly trace: Trace;
+    readonly reply: ReplyOptions;
+    readonly parts: GatewayParts;
+    readonly expectsContinue: boolean;
+  },
+): Promise<number> {
   const { trace, reply, parts, expectsContinue } = exchange;
   if (parts.passthrough === null) throw new Error("There is no cluster to pass a request to");
   trace.operation = "Passthrough";
@@ -215,6 +218,7 @@ async function passThrough(exchange: {
   const answer = await parts.passthrough.send({
     request: reply.request,
     response: reply.response,
+    host: passedHost(head.host, parts.baseDomains),
     received: (bytes) => {
       trace.requestBytes += bytes;
     },

@@ -14,6 +14,8 @@ import type { RequestHead } from "../s3/request-head.ts";
 export interface PassedExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** Host field to send; null: the cluster's. */
+  readonly host: string | null;
   /** Told of body bytes as they go out. */
   readonly received: (bytes: number) => void;
 }
@@ -41,6 +43,16 @@ export function isPassedThrough(
     throw new S3Error("InvalidURI", { message: `Path "${prefix}" must be spelled as it is` });
   }
   return true;
+}
+
+/**
+ * The client's own Host where it is an address, `localhost` or a base domain itself: a signature covers
+ * it. Any other could be a bucket's to the cluster, and `/admin/x` then an object's key.
+ */
+export function passedHost(host: string, baseDomains: readonly string[]): string | null {
+  const name = host.replace(/:\d+$/, "").toLowerCase();
+  const isAddress = /^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])$/.test(name);
+  return isAddress || name === "localhost" || baseDomains.includes(name) ? host : null;
 }
 
 function isUnder(path: string, prefix: string): boolean {

@@ -22,6 +22,7 @@ export interface PassthroughOptions {
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly host: string | null;
   readonly received: (bytes: number) => void;
 }
 
@@ -46,7 +47,7 @@ export function createPassthrough(
     turn += 1;
     if (endpoint === undefined) throw new UpstreamError("connect", id);
     const target = new URL(endpoint);
-    cleanHeaders(exchange.request, host ?? target.host);
+    cleanHeaders(exchange.request, exchange.host ?? host ?? target.host);
     const answer = await sendOnce(exchange, { id, target, tls, idleMs: options.idleMs });
     const { statusCode: status = 502 } = answer;
     const bodiless = status === 204 || status === 304;

@@ -13,6 +13,7 @@ const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 interface Passing extends TestHeadgate {
   /** Heads that the pinned cluster got. */
   readonly heads: string[];
+  readonly upstreamUrl: string;
   /** What its connections got behind their heads. */
   readonly connections: readonly RawConnection[];
   ask(target: string, lines?: readonly string[], method?: string): Promise<string>;
@@ -43,6 +44,7 @@ async function start(
   return {
     ...headgate,
     heads,
+    upstreamUrl: upstream.url,
     connections: upstream.connections,
     async ask(target, lines = [], method = "GET") {
       const fields = [`host: ${host}`, ...lines].map((line) => `${line}\r\n`).join("");
@@ -72,7 +74,7 @@ t.test("a listed path goes to its cluster as it came", async (t) => {
     t.ok(head.startsWith(`GET ${target} HTTP/1.1\r\n`), `${target}: ${head.split("\r\n")[0]}`);
     t.match(head, /\r\nx-auth-token: AUTH_tk1\r\n/i);
     t.match(head, /\r\nauthorization: AWS a:b\r\n/i, "nothing is signed anew");
-    t.notMatch(head, new URL(passing.url).host, "the Host is the cluster's");
+    t.match(head.toLowerCase(), `\r\nhost: ${new URL(passing.url).host}\r\n`, "as it was signed");
   }
   const { operation, cluster, status, bytesSent } = passing.accessLog.at(-1) ?? {};
   t.strictSame(
@@ -82,6 +84,24 @@ t.test("a listed path goes to its cluster as it came", async (t) => {
   const metrics = await (await fetch(`${passing.adminUrl}/metrics`)).text();
   t.match(metrics, 'headgate_requests_total{operation="Passthrough",code="200",cluster="other"} 7');
   t.match(metrics, /headgate_requests_in_flight 0/);
+});
+
+t.test("a Host that could be a bucket's is the cluster's", async (t) => {
+  const passing = await start(t);
+  const rows = [
+    ["s3.test", "s3.test"],
+    ["S3.test:9000", "S3.test:9000"],
+    ["localhost:9000", "localhost:9000"],
+    ["[::1]:9000", "[::1]:9000"],
+    ["bucket.rgw.internal", null],
+    ["rgw", null],
+    ["127.0.0.1.evil", null],
+  ] as const;
+  for (const [host, sent] of rows) {
+    await rawExchange(passing.url, `GET /admin/info HTTP/1.1\r\nhost: ${host}\r\n\r\n`);
+    const field = /\r\nhost: ([^\r]*)/i.exec(passing.heads.at(-1) ?? "")?.[1];
+    t.equal(field, sent ?? new URL(passing.upstreamUrl).host, host);
+  }
 });
 
 t.test("no other spelling of a path reaches it", async (t) => {

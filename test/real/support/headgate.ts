@@ -42,6 +42,8 @@ export interface HeadgateSettings {
   readonly client?: Pair;
   /** Certificate and key of the S3 listener; HTTP when absent. */
   readonly tls?: Identity;
+  /** Other APIs of a cluster that are handed on. */
+  readonly passthrough?: { readonly cluster: string; readonly paths: readonly string[] };
   /** Whether Signature Version 2 is taken. */
   readonly sigv2?: boolean;
 }
@@ -239,6 +241,7 @@ function configuration(
         secret_access_key: rgwPair.secretAccessKey,
       },
     })),
+    ...(settings.passthrough === undefined ? {} : { passthrough: settings.passthrough }),
     ...(settings.bundle === undefined ? {} : { policy: { bundle: settings.bundle } }),
     state: {
       driver: "etcd",
