@@ -1,20 +1,21 @@
 // The credential sources of a Config as running parts: what the gateway asks whose key signed a
 // request, and what the upstream adapter asks for the keys to sign it again with.
 
-import type { System } from "./assembly.ts";
 import type { Config } from "./config.ts";
 import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
 import { ReloadingCredentials } from "./gateway/reloading-credentials.ts";
 import { RgwCredentials } from "./gateway/rgw-credentials.ts";
 import { SealedCredentials } from "./gateway/sealed-credentials.ts";
-import type { Log, Meter, Snapshots } from "./placement/ports.ts";
+import type { Clock, Log, Meter, Snapshots, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
 import { type AskAdmin, findRgwUser } from "./upstream/admin-ops.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
 
-export interface CredentialParts {
-  readonly system: System;
+interface CredentialParts {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly fingerprint: (path: string) => Promise<string>;
   readonly log: Log;
   readonly meter: Meter;
   readonly askAdmin: AskAdmin;
@@ -27,8 +28,7 @@ export interface OpenCredentials {
 }
 
 export function openCredentials(config: Config, parts: CredentialParts): OpenCredentials {
-  const { log, meter, snapshots } = parts;
-  const { clock, timers, fingerprint } = parts.system;
+  const { log, meter, snapshots, clock, timers, fingerprint } = parts;
   const closing: (() => void)[] = [];
   const sources = config.auth.sources.map((source): CredentialSource => {
     switch (source.kind) {

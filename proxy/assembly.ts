@@ -113,7 +113,7 @@ async function startParts(
   for (const { id, tls } of config.clusters) meter.upstreamTls(id, tls.insecureSkipVerify);
   const bundle = await readBundle(config.policy.bundlePath ?? system.defaultBundle);
   const credentials = openCredentials(config, {
-    system,
+    ...system,
     log,
     meter,
     // Both come later and are asked only by requests.

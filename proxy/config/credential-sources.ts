@@ -19,7 +19,7 @@ import { faultText, type SettingPath } from "./source-file.ts";
 import { isLoopbackHost } from "./values.ts";
 
 /** The state of a credentials file, from one reading of it and of the files it names. */
-export type CredentialsReading =
+type CredentialsReading =
   | {
       readonly kind: "credentials";
       readonly credentials: readonly Credential[];

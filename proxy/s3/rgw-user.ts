@@ -2,7 +2,7 @@
 // from untrusted JSON. Seen on 16.2: `suspended` is a number, `system` the text "true", a subuser's
 // key names its user as `uid:subuser`, a tenant's as `tenant$uid`; older ones print no tenant at all.
 
-export interface RgwKey {
+interface RgwKey {
   /** `uid`, `uid:subuser` or `tenant$uid`. */
   readonly user: string;
   /** The part behind the colon; null: a key of the user itself. */

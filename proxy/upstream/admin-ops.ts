@@ -16,7 +16,7 @@ interface KeyPair {
 }
 
 /** What can be asked of an RGW's admin API; upstream.ts. */
-export interface AdminQuestion {
+interface AdminQuestion {
   /** `user`: the path behind `/admin/`. */
   readonly resource: string;
   readonly query: readonly (readonly [string, string])[];
