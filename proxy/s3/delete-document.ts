@@ -4,8 +4,9 @@
 
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { contentMd5Error } from "./content-md5.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
-import { fieldValue, type HeaderList } from "./headers.ts";
+import type { HeaderList } from "./headers.ts";
 import { type ObjectKey, parseObjectKey } from "./names.ts";
 import {
   childrenOf,
@@ -47,9 +48,8 @@ const conditionNames: ReadonlySet<string> = new Set(["ETag", "LastModifiedTime",
 
 /** Reads the body of a request. @param headers for Content-MD5, which is checked where it is sent. */
 export function readDeleteRequest(body: Uint8Array, headers: HeaderList): DeletionReading {
-  const md5 = fieldValue(headers, "content-md5");
-  if (md5 !== null && !/^[A-Za-z0-9+/]{22}==$/.test(md5.trim())) return refuse("InvalidDigest");
-  if (md5 !== null && md5.trim() !== contentMd5(body)) return refuse("BadDigest");
+  const digestError = contentMd5Error(headers, body);
+  if (digestError !== null) return { kind: "error", error: digestError };
   const reading = readXml(body, { maxBytes: maxDeleteBytes, maxElements: maxElements + 1 });
   if (reading.kind === "error" || reading.root.name !== "Delete") return refuse("MalformedXML");
   const nodes = childrenOf(reading.root, "Object");
@@ -96,11 +96,8 @@ export function deleteRequestBody(entries: readonly DeleteEntry[]): DeleteBody {
   );
   const bytes = Buffer.from(document, "utf8");
   const sha256 = createHash("sha256").update(bytes).digest("hex");
-  return { bytes, sha256, md5: contentMd5(bytes) };
-}
-
-function contentMd5(bytes: Uint8Array): string {
-  return createHash("md5").update(bytes).digest("base64");
+  const md5 = createHash("md5").update(bytes).digest("base64");
+  return { bytes, sha256, md5 };
 }
 
 // oxlint-disable-next-line no-control-regex -- characters that XML 1.0 has no form for
