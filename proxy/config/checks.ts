@@ -92,6 +92,6 @@ export function isSecretKey(key: string | number | undefined): boolean {
   return (
     typeof key === "string" &&
     !isPathKey(key) &&
-    /^(?:access_key_id|secret_access_key|password|secret_key)$/.test(key)
+    /^(?:access_key_id|secret_access_key|password|secret_key|session_token)$/.test(key)
   );
 }

@@ -54,6 +54,8 @@ const file = z.strictObject({
       keys: z.array(
         z.strictObject({
           ...keyPair,
+          session_token: z.string({ error: "Expected text" }).optional(),
+          session_token_file: z.string().optional(),
           status: z.enum(["active", "suspended"]).prefault("active"),
         }),
       ),
@@ -152,7 +154,7 @@ function credentialsOf(
 function readKey(
   key: CredentialsFile["users"][number]["keys"][number],
   options: { readonly at: SettingPath; readonly seen: Set<string>; readonly checks: Checks },
-): Pick<Credential, "accessKeyId" | "secretAccessKey"> | null {
+): Pick<Credential, "accessKeyId" | "secretAccessKey" | "sessionToken"> | null {
   const { at, seen, checks } = options;
   const accessKeyId = parseAccessKeyId(key.access_key);
   if (accessKeyId === null) {
@@ -166,7 +168,13 @@ function readKey(
     checks.fault(at, "Key needs secret_key or secret_key_file");
   }
   const secretAccessKey = checks.secret(key, "secret_key", at);
-  return accessKeyId === null || secretAccessKey === null ? null : { accessKeyId, secretAccessKey };
+  const sessionToken = checks.secret(key, "session_token", at);
+  if (sessionToken !== null && !/^[\x21-\x7e]{1,8192}$/.test(sessionToken)) {
+    checks.fault(at, "Session token has characters that a header cannot hold");
+  }
+  if (accessKeyId === null || secretAccessKey === null) return null;
+  const pair = { accessKeyId, secretAccessKey };
+  return sessionToken === null ? pair : { ...pair, sessionToken };
 }
 
 /** The user's own pairs on clusters with identity `mapped`. */

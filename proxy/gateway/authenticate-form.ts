@@ -9,7 +9,12 @@ import { S3Error } from "../s3/errors.ts";
 import type { FormField } from "../s3/form-data.ts";
 import { formSignatureError, readFormAuthorization } from "../s3/post-signature.ts";
 import type { RequestHead } from "../s3/request-head.ts";
-import { type AuthenticationSettings, anonymousPrincipal, reasonOf } from "./authenticate.ts";
+import {
+  type AuthenticationSettings,
+  anonymousPrincipal,
+  reasonOf,
+  signingCredentials,
+} from "./authenticate.ts";
 
 export interface FormCaller {
   readonly principal: Principal;
@@ -54,7 +59,7 @@ export async function authenticateForm(
   }
   const credential = await settings.credentials.find(authorization.accessKeyId);
   const { keys, regions, limits } = settings;
-  const credentials = credential === null ? null : { ...credential, sessionToken: null };
+  const credentials = credential === null ? null : signingCredentials(credential);
   const given = { authorization, credentials, nowMs, keys, regions, limits };
   const error = formSignatureError(given);
   if (error !== null) return failed(error);

@@ -19,7 +19,7 @@ import type { QueryList } from "../s3/headers.ts";
 import { noTenant } from "../s3/names.ts";
 import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
-import type { SigningKeys } from "../s3/sigv4.ts";
+import type { SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import { type TimeLimits, verifySignature } from "../s3/verify.ts";
 import { verifySignatureV2 } from "../s3/verify-v2.ts";
 import type { ExplanationBudget } from "./explanation-budget.ts";
@@ -141,7 +141,7 @@ function verify(
   | { readonly kind: "verified"; readonly query: QueryList }
   | { readonly kind: "error"; readonly error: S3Error } {
   const { keys, regions, limits, explanations, baseDomains } = settings;
-  const credentials = credential === null ? null : { ...credential, sessionToken: null };
+  const credentials = credential === null ? null : signingCredentials(credential);
   const given = { head, credentials, nowMs, limits };
   switch (authorization.kind) {
     case "header":
@@ -162,6 +162,12 @@ function verify(
   }
 }
 
+/** A credential as signatures are verified with it. */
+export function signingCredentials(credential: Credential): SigningCredentials {
+  const { accessKeyId, secretAccessKey, sessionToken = null } = credential;
+  return { accessKeyId, secretAccessKey, sessionToken };
+}
+
 /** On whose behalf the clusters are asked. */
 export function identityOf(caller: { readonly credential: Credential | null }): UpstreamIdentity {
   const { credential } = caller;
@@ -179,7 +185,7 @@ export function chunkSigning(
   if (!isV4 || credential === null) return null;
   const { date, region, amzDate, signature } = authorization;
   return {
-    key: settings.keys.key({ ...credential, sessionToken: null }, date, region, "s3"),
+    key: settings.keys.key(signingCredentials(credential), date, region, "s3"),
     amzDate,
     scope: `${date}/${region}/s3/aws4_request`,
     seed: signature,

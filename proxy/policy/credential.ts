@@ -8,6 +8,8 @@ import type { Grant, Principal } from "./ports.ts";
 export interface KeyPair {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+  /** Issued with the pair, which is then good with this token only; absent: the pair has none. */
+  readonly sessionToken?: string;
 }
 
 export interface Credential extends KeyPair {

@@ -55,6 +55,7 @@ export interface UpstreamOptions {
 interface KeyPair {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+  readonly sessionToken?: string;
 }
 
 interface CallerPairs {
@@ -333,8 +334,8 @@ function callerCredentials(
       message: "The access key has no counterpart where the bucket is kept",
     });
   }
-  const { accessKeyId, secretAccessKey } = pair;
-  return { accessKeyId, secretAccessKey, sessionToken: null };
+  const { accessKeyId, secretAccessKey, sessionToken = null } = pair;
+  return { accessKeyId, secretAccessKey, sessionToken };
 }
 
 function sameTls(left: EndpointTls, right: EndpointTls): boolean {

@@ -15,6 +15,12 @@ import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
 import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
+/** A pair that was issued with a session token. */
+export const sessionKeys = {
+  accessKeyId: "test-session",
+  secretAccessKey: "test-session-secret",
+  sessionToken: "test/session+token==",
+};
 export const readerKeys = { accessKeyId: "test-reader", secretAccessKey: "test-reader-secret" };
 export const otherKeys = { accessKeyId: "test-other", secretAccessKey: "test-other-secret" };
 /** All but administration, of keys in `mine/`. */
@@ -22,7 +28,10 @@ export const limitedKeys = {
   accessKeyId: "test-limited",
   secretAccessKey: "test-limited-secret",
 };
-const clusterKeys = { accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" };
+export const clusterKeys = {
+  accessKeyId: "cluster-service",
+  secretAccessKey: "cluster-service-secret",
+};
 
 export interface TestHeadgate {
   readonly url: string;
@@ -76,6 +85,9 @@ users:
     grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
   - uid: other
     keys: [{access_key: ${otherKeys.accessKeyId}, secret_key: ${otherKeys.secretAccessKey}}]
+    grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
+  - uid: session
+    keys: [{access_key: ${sessionKeys.accessKeyId}, secret_key: ${sessionKeys.secretAccessKey}, session_token: ${sessionKeys.sessionToken}}]
     grants: [{buckets: ["*"], keys: ["*"], allow: [read, list, write, delete, admin]}]
   - uid: reader
     keys: [{access_key: ${readerKeys.accessKeyId}, secret_key: ${readerKeys.secretAccessKey}}]

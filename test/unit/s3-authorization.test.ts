@@ -2,10 +2,15 @@
 
 import t from "tap";
 
-import { AuthorizationCache, readAuthorization } from "../../proxy/s3/authorization.ts";
+import {
+  type Authorization,
+  AuthorizationCache,
+  readAuthorization,
+  readV2Authorization,
+} from "../../proxy/s3/authorization.ts";
 import type { HeaderField, HeaderList } from "../../proxy/s3/headers.ts";
 import type { S3Operation } from "../../proxy/s3/operation.ts";
-import { maxBodyBytes, readPayload } from "../../proxy/s3/payload.ts";
+import { maxBodyBytes, type PayloadOptions, readPayload } from "../../proxy/s3/payload.ts";
 import { emptyPayloadHash } from "../../proxy/s3/sigv4.ts";
 import { headOf } from "../support/s3-request.ts";
 
@@ -180,13 +185,41 @@ t.test("one mechanism only, and old ones are named, not taken for anonymous", as
 // ---- payload ----
 
 interface PayloadInput {
-  readonly auth: "header" | "presigned" | "anonymous";
+  readonly auth: (typeof allForms)[number];
   readonly sha256: string | null;
   readonly length?: string | null;
   readonly method?: string;
   readonly operation?: S3Operation;
   readonly more?: HeaderList;
   readonly target?: string;
+  readonly options?: PayloadOptions;
+}
+
+const allForms = ["header", "presigned", "header-v2", "presigned-v2", "anonymous"] as const;
+const v2Value = "frJIUN8DYpKDtOLCwo//yllqDzg=";
+
+/** The authorization of a request in one of its forms. */
+function authorizationOf(form: PayloadInput["auth"]) {
+  switch (form) {
+    case "header":
+      return read(header);
+    case "presigned":
+      return read(null, parameters());
+    case "anonymous":
+      return read(null);
+    case "header-v2":
+      return readV2(`AWS AKID:${v2Value}`, "/b/k");
+    case "presigned-v2":
+      return readV2(null, `/b/k?AWSAccessKeyId=A&Expires=1&Signature=${v2Value}`);
+  }
+}
+
+function readV2(value: string | null, target: string) {
+  const own: HeaderList = value === null ? [] : [["authorization", value]];
+  const headers: HeaderList = [...own, ["date", "Sun, 29 Nov 2026 12:00:00 GMT"]];
+  const result = readV2Authorization(headOf({ target, headers }));
+  if (result === null) throw new Error("Version 2 is not read");
+  return result;
 }
 
 function payload(input: PayloadInput) {
@@ -194,49 +227,78 @@ function payload(input: PayloadInput) {
   const headers: HeaderField[] = [...more];
   if (input.sha256 !== null) headers.push(["x-amz-content-sha256", input.sha256]);
   if (length !== null) headers.push(["content-length", length]);
-  const authorization =
-    input.auth === "anonymous"
-      ? read(null)
-      : read(
-          input.auth === "header" ? header : null,
-          input.auth === "header" ? "/b/k" : parameters(),
-        );
+  const authorization = authorizationOf(input.auth);
   if (authorization.kind === "error") throw authorization.error;
   const head = headOf({ method, target: input.target ?? "/b/k", headers });
-  const result = readPayload(head, authorization, { operation });
+  const result = readPayload(head, authorization, { operation, ...input.options });
   return result.kind === "error" ? result.error.code : `${result.mode} ${result.lengthBytes}`;
 }
 
 t.test("every payload form by form of authorization", async (t) => {
   const hash = "ab".repeat(32);
-  const streaming = (signed: string) => [signed, signed, "InvalidRequest"];
+  const all = (outcome: string) => Array<string>(5).fill(outcome);
+  // Chunks are chained to a signature of version 4 only.
+  const streaming = (signed: string) => [
+    signed,
+    signed,
+    ...Array<string>(3).fill("InvalidRequest"),
+  ];
   const rows = [
-    [hash, "single-chunk 5", "single-chunk 5", "single-chunk 5"],
-    ["UNSIGNED-PAYLOAD", "unsigned 5", "unsigned 5", "unsigned 5"],
-    [null, "MissingSecurityHeader", "unsigned 5", "unsigned 5"],
-    [emptyPayloadHash, ...Array(3).fill("XAmzContentSHA256Mismatch")],
+    [hash, ...all("single-chunk 5")],
+    ["UNSIGNED-PAYLOAD", ...all("unsigned 5")],
+    [null, "MissingSecurityHeader", ...all("unsigned 5").slice(1)],
+    [emptyPayloadHash, ...all("XAmzContentSHA256Mismatch")],
     ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", ...streaming("streaming-signed 3")],
     ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", ...streaming("InvalidRequest")],
     ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", ...streaming("streaming-unsigned-trailer 3")],
-    [
-      "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
-      "NotImplemented",
-      "NotImplemented",
-      "InvalidRequest",
-    ],
-    [hash.toUpperCase(), ...Array(3).fill("InvalidArgument")],
-    ["garbage", ...Array(3).fill("InvalidArgument")],
-    ["unsigned-payload", ...Array(3).fill("InvalidArgument")],
-    ["", ...Array(3).fill("InvalidArgument")],
+    ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", ...streaming("NotImplemented")],
+    ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER", ...streaming("NotImplemented")],
+    [hash.toUpperCase(), ...all("InvalidArgument")],
+    ["garbage", ...all("InvalidArgument")],
+    ["unsigned-payload", ...all("InvalidArgument")],
+    ["", ...all("InvalidArgument")],
   ];
   for (const [sha256 = null, ...expected] of rows) {
     const more: HeaderList = [["x-amz-decoded-content-length", "3"]];
-    const seen = (["header", "presigned", "anonymous"] as const).map((auth) =>
-      payload({ auth, sha256, more }),
-    );
+    const seen = allForms.map((auth) => payload({ auth, sha256, more }));
     t.strictSame(seen, expected, `${sha256}`);
   }
+  const options = { requireContentSha256: false };
+  t.equal(payload({ auth: "header", sha256: null, options }), "unsigned 5", "as RGW reads it");
 });
+
+t.test("a streaming value is for uploads only, whoever signs", async (t) => {
+  const more: HeaderList = [["x-amz-decoded-content-length", "3"]];
+  for (const operation of ["CreateBucket", "DeleteObjects", "CompleteMultipartUpload"] as const) {
+    for (const auth of allForms) {
+      const sha256 = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+      t.equal(payload({ auth, sha256, more, operation, method: "POST" }), "InvalidRequest");
+    }
+  }
+});
+
+t.test(
+  "checksums in a presigned query mean nothing, unless they are taken at their word",
+  async (t) => {
+    // https://github.com/seaweedfs/seaweedfs/issues/10216
+    const target = "/b/k?x-amz-checksum-crc32=AAAAAA%3D%3D&X-Amz-Sdk-Checksum-Algorithm=CRC32";
+    const checksum = (form: "presigned" | "presigned-v2" | "header", options: PayloadOptions) => {
+      const result = readPayload(
+        headOf({ method: "PUT", target, headers: [["content-length", "5"], unsigned] }),
+        authorizationOf(form) as Authorization,
+        { operation: "PutObject", ...options },
+      );
+      return result.kind === "error" ? result.error.code : (result.checksum?.algorithm ?? null);
+    };
+    const unsigned: HeaderField = ["x-amz-content-sha256", "UNSIGNED-PAYLOAD"];
+    for (const form of ["presigned", "presigned-v2"] as const) {
+      t.equal(checksum(form, {}), null);
+      t.equal(checksum(form, { presignedQueryChecksums: "ignore" }), null);
+      t.equal(checksum(form, { presignedQueryChecksums: "verify" }), "crc32");
+    }
+    t.equal(checksum("header", { presignedQueryChecksums: "verify" }), null);
+  },
+);
 
 t.test("a presigned query may pin the hash of the body", async (t) => {
   const target = `/b/k?X-Amz-Content-Sha256=${"ab".repeat(32)}`;
