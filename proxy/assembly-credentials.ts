@@ -9,7 +9,7 @@ import { SealedCredentials } from "./gateway/sealed-credentials.ts";
 import type { Clock, Log, Meter, Snapshots, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
-import { type AskAdmin, findRgwUser } from "./upstream/admin-ops.ts";
+import { type AskAdmin, rgwUserFinder } from "./upstream/admin-ops.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
 
 interface CredentialParts {
@@ -47,9 +47,8 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
       }
       case "rgw-admin": {
         const { cluster, keys } = source;
-        const options = { cluster, keys, ask: parts.askAdmin };
         return new RgwCredentials({
-          ask: (accessKeyId, signal) => findRgwUser(accessKeyId, options, signal),
+          ask: rgwUserFinder({ cluster, keys, ask: parts.askAdmin, clock }),
           ttlMs: source.cacheTtlMs,
           negativeTtlMs: source.negativeTtlMs,
           maxStaleMs: source.maxStaleMs,

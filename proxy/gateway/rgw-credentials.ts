@@ -10,6 +10,7 @@ import { S3Error } from "../s3/errors.ts";
 import { type AccessKeyId, parseTenantName } from "../s3/names.ts";
 import type { RgwUser } from "../s3/rgw-user.ts";
 import { Cancellation } from "./cancellation.ts";
+import { Lane } from "./lane.ts";
 
 /** What an RGW says of a key id. */
 export type RgwAnswer =
@@ -34,9 +35,11 @@ export interface RgwCredentialsOptions {
 
 /** An answer takes an RGW some milliseconds; a caller waits for it no longer than this. */
 const answerWithinMs = 5_000;
-/** RGW serves admin requests with the threads that serve objects. */
-const maxAtOnce = 16;
-const maxWaiting = 1_000;
+/**
+ * RGW serves admin requests with the threads that serve objects. Keys that were known have a lane of
+ * their own, so that a flood of made-up ids does not keep them from being asked for again.
+ */
+const laneLimits = { maxAtOnce: 16, maxWaiting: 1_000 };
 /** After a failure it is not asked again for so long. */
 const pauseMs = 1_000;
 
@@ -50,8 +53,8 @@ export class RgwCredentials implements CredentialSource {
   readonly #known = new Map<AccessKeyId, Known>();
   readonly #unknownUntilMs = new Map<AccessKeyId, number>();
   readonly #flights = new Map<AccessKeyId, Promise<Credential | null>>();
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
+  readonly #newKeys = new Lane(laneLimits);
+  readonly #knownKeys = new Lane(laneLimits);
   #awayUntilMs = Number.NEGATIVE_INFINITY;
   #isAway = false;
 
@@ -88,7 +91,7 @@ export class RgwCredentials implements CredentialSource {
   }
 
   #refresh(accessKeyId: AccessKeyId): void {
-    if (this.#flights.has(accessKeyId) || this.#running >= maxAtOnce) return;
+    if (this.#flights.has(accessKeyId) || this.#knownKeys.busy) return;
     // Whoever asks when it is too old meets the failure.
     this.#flight(accessKeyId).catch(() => undefined);
   }
@@ -96,30 +99,18 @@ export class RgwCredentials implements CredentialSource {
   #flight(accessKeyId: AccessKeyId): Promise<Credential | null> {
     const running = this.#flights.get(accessKeyId);
     if (running !== undefined) return running;
-    if (this.#running >= maxAtOnce && this.#waiting.length >= maxWaiting) {
-      throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-    }
-    const flight = this.#askInTurn(accessKeyId).finally(() => this.#flights.delete(accessKeyId));
+    const lane = this.#known.has(accessKeyId) ? this.#knownKeys : this.#newKeys;
+    const asking = lane.run(() => this.#askNow(accessKeyId));
+    if (asking === null) throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+    const flight = asking.finally(() => this.#flights.delete(accessKeyId));
     this.#flights.set(accessKeyId, flight);
     return flight;
   }
 
-  async #askInTurn(accessKeyId: AccessKeyId): Promise<Credential | null> {
-    if (this.#running >= maxAtOnce) {
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    } else {
-      this.#running += 1;
-    }
-    try {
-      // Those who waited behind a failure need not meet it one by one.
-      if (this.#options.clock.monotonicMs() < this.#awayUntilMs)
-        return this.#whileAway(accessKeyId);
-      return this.#learn(accessKeyId, await this.#ask(accessKeyId));
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#running -= 1;
-      else next();
-    }
+  async #askNow(accessKeyId: AccessKeyId): Promise<Credential | null> {
+    // Those who waited behind a failure need not meet it one by one.
+    if (this.#options.clock.monotonicMs() < this.#awayUntilMs) return this.#whileAway(accessKeyId);
+    return this.#learn(accessKeyId, await this.#ask(accessKeyId));
   }
 
   async #ask(accessKeyId: AccessKeyId): Promise<RgwAnswer> {

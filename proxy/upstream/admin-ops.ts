@@ -3,7 +3,7 @@
 // AccessDenied both for an id it does not know and for a caller without the capability, so that answer
 // counts only when the same keys are seen to find themselves; newer ones answer 404.
 
-import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal, Clock, UpstreamResponse } from "../placement/ports.ts";
 import { UpstreamError } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { AccessKeyId, ClusterId } from "../s3/names.ts";
@@ -45,23 +45,39 @@ const unknownCodes: ReadonlySet<string> = new Set([
   "InvalidAccessKeyId",
 ]);
 
-export interface AdminOpsOptions {
+interface AdminOpsOptions {
   readonly cluster: ClusterId;
   readonly keys: KeyPair;
   readonly ask: AskAdmin;
+  readonly clock: Pick<Clock, "monotonicMs">;
 }
 
-/** Whose key it is. Rejects with nothing but bugs. */
-export async function findRgwUser(
-  accessKeyId: AccessKeyId,
+/** That the keys may ask, shown this long ago, holds: unknown ids come in crowds. */
+const provenForMs = 1_000;
+
+/** Tells whose key an id is. The result rejects with nothing but bugs. */
+export function rgwUserFinder(
   options: AdminOpsOptions,
+): (accessKeyId: AccessKeyId, signal: CancelSignal) => Promise<RgwUserAnswer> {
+  const proof = { untilMs: Number.NEGATIVE_INFINITY };
+  return (accessKeyId, signal) => findRgwUser(accessKeyId, { ...options, proof }, signal);
+}
+
+async function findRgwUser(
+  accessKeyId: AccessKeyId,
+  options: AdminOpsOptions & { readonly proof: { untilMs: number } },
   signal: CancelSignal,
 ): Promise<RgwUserAnswer> {
+  const { clock, proof } = options;
   try {
     const answer = await askUser(accessKeyId, options, signal);
     if (answer.kind !== "denied") return answer;
+    if (clock.monotonicMs() < proof.untilMs) return { kind: "unknown" };
     const itself = await askUser(options.keys.accessKeyId, options, signal);
-    if (itself.kind === "user") return { kind: "unknown" };
+    if (itself.kind === "user") {
+      proof.untilMs = clock.monotonicMs() + provenForMs;
+      return { kind: "unknown" };
+    }
     const reason = itself.kind === "denied" ? "the keys lack the capability users=read" : null;
     return { kind: "unavailable", reason: reason ?? describe(itself) };
   } catch (caught) {
