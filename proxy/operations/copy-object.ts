@@ -20,6 +20,7 @@ import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import { answerInTime } from "./slow-answer.ts";
 import {
   assertCopySize,
   lookAtSource,
@@ -34,6 +35,10 @@ export async function copyObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
+  return await answerInTime(request, ports, () => copy(request, ports));
+}
+
+async function copy(request: OperationRequest, ports: OperationPorts): Promise<OperationAnswer> {
   const target = request.target ?? firstCandidate(request);
   if (request.body !== null) await readShortBody(request.body, 0);
   const facts = ports.facts(target);

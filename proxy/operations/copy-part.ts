@@ -14,6 +14,7 @@ import { openGate, readShortBody } from "./gate.ts";
 import { type PinnedRequest, pinOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
 import { passOn, readDocument, upstreamRequest } from "./send.ts";
+import { answerInTime } from "./slow-answer.ts";
 import {
   assertCopySize,
   lookAtSource,
@@ -27,6 +28,10 @@ export async function uploadPartCopy(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
+  return await answerInTime(request, ports, () => copy(request, ports));
+}
+
+async function copy(request: OperationRequest, ports: OperationPorts): Promise<OperationAnswer> {
   const pinned = pinOf(request, ports);
   refuseConditions(request.headers, "on UploadPartCopy");
   const reading = readCopyRange(request.headers);
