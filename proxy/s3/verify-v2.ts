@@ -57,7 +57,7 @@ function timeError({
     return skewError(signedAtMs, formatAmzDate(signedAtMs), { nowMs, maxSkewMs: limits.maxSkewMs });
   }
   const { expiresAtMs } = authorization;
-  if (nowMs > expiresAtMs) {
+  if (nowMs >= expiresAtMs) {
     const details = { Expires: formatAmzDate(expiresAtMs), ServerTime: formatAmzDate(nowMs) };
     return new S3Error("AccessDenied", { message: "Request has expired", details });
   }
