@@ -6,6 +6,7 @@ import type { FactOverrides } from "../placement/profiles.ts";
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
 import type { Settings } from "./schema.ts";
+import { readChain } from "./server-tls.ts";
 import type { SettingPath } from "./source-file.ts";
 
 export interface ClusterConfig {
@@ -70,7 +71,7 @@ export function clustersConfig(
             ? null
             : { accessKeyId, secretAccessKey },
         tls: {
-          caPem: checks.read(cluster.tls.ca_file, [...at, "tls", "ca_file"]),
+          caPem: authority(cluster.tls.ca_file, [...at, "tls", "ca_file"], checks),
           insecureSkipVerify: cluster.tls.insecure_skip_verify,
         },
       },
@@ -80,6 +81,15 @@ export function clustersConfig(
     checks.warn(["clusters"], "No clusters are configured, so no request can be forwarded");
   }
   return clusters;
+}
+
+/** What is no certificate would only show when the first request goes to the cluster. */
+function authority(file: string | undefined, path: SettingPath, checks: Checks): string | null {
+  const pem = checks.read(file, path);
+  if (pem !== null && readChain(pem) === null) {
+    checks.fault(path, `File "${file}" holds no readable PEM certificates`);
+  }
+  return pem;
 }
 
 function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOverrides {

@@ -167,7 +167,9 @@ const listen = group({
     .refine((sizeBytes) => sizeBytes >= 4096, { error: "Size is below 4KiB" })
     .prefault("32KiB")
     .describe("Longest request head"),
-  header_timeout: positiveDuration.prefault("10s").describe("Time for a request head to arrive"),
+  header_timeout: positiveDuration
+    .prefault("10s")
+    .describe("Time for a TLS handshake, and for a request head"),
   idle_timeout: positiveDuration.prefault("120s").describe("Keep-alive of an idle connection"),
   body_idle_timeout: positiveDuration
     .prefault("60s")

@@ -59,7 +59,8 @@ export function serverTls(
   return { certPem, keyPem, minVersion: tls.min_version };
 }
 
-function readChain(pem: string): readonly X509Certificate[] | null {
+/** The certificates of a PEM text in their order, or null when there is none or one cannot be read. */
+export function readChain(pem: string): readonly X509Certificate[] | null {
   const blocks = pem.match(pemCertificate) ?? [];
   try {
     const chain = blocks.map((block) => new X509Certificate(block));

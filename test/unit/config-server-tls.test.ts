@@ -69,3 +69,11 @@ t.test("what may surprise soon is a warning", async (t) => {
   const stranger = new TestAuthority("Somebody else").certPem;
   t.match(warned({ c: good.certPem + stranger }), /was not issued by the one behind it/);
 });
+
+t.test("the authority of a cluster is looked at, too", async (t) => {
+  const yaml = "clusters: [{id: a, endpoints: [https://h:1], tls: {ca_file: ca}}]";
+  const given = (ca: string) => load({ "headgate.yaml": yaml, ca });
+  t.equal(configOf(given(authority.certPem)).config.clusters[0]?.tls.caPem, authority.certPem);
+  t.match(faultsOf(given("x")).join(), /ca_file: File ".*ca" holds no readable PEM certificates/);
+  t.match(faultsOf(load({ "headgate.yaml": yaml })).join(), /ca_file: .*it does not exist/);
+});
