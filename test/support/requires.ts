@@ -4,15 +4,16 @@
 
 import { accessSync, constants, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import type { Test } from "tap";
 
 /** Directories beside PATH where `go install` and Debian put commands. */
 const moreDirectories = [join(homedir(), "go", "bin"), "/usr/sbin", "/usr/local/go/bin"];
 
-/** Full path of a command, or null. */
+/** Full path of a command, or null. The name may be a full path itself. */
 export function findCommand(name: string): string | null {
-  const directories = [...(process.env["PATH"] ?? "").split(delimiter), ...moreDirectories];
+  const searched = [...(process.env["PATH"] ?? "").split(delimiter), ...moreDirectories];
+  const directories = isAbsolute(name) ? ["/"] : searched;
   for (const directory of directories) {
     const path = join(directory, name);
     try {

@@ -86,6 +86,11 @@ export class Lab {
     return started;
   }
 
+  /** Runs at the end of the lab, before what was started earlier ends. */
+  onClose(close: () => Promise<void> | void): void {
+    this.#closing.push(close);
+  }
+
   client(headgate: Headgate): S3Client {
     return this.#client(headgate.url, clientPair);
   }
@@ -114,6 +119,13 @@ export class Lab {
   }
 }
 
+export interface LabOptions {
+  /** 16 when absent. */
+  readonly generation?: Generation;
+  /** For all tests together, below the timeout of .taprc; 280,000 when absent. */
+  readonly timeoutMs?: number;
+}
+
 /**
  * Runs the tests of one file on a lab of its own. Without the services the file is one skip with the
  * install line. `test` is `t.test` that counts and looks after the radosgw daemons.
@@ -122,12 +134,13 @@ export function withLab(
   t: Test,
   commands: readonly string[],
   body: (lab: Lab, test: RealTest) => Promise<void>,
-  { generation = 16 }: { readonly generation?: Generation } = {},
+  options: LabOptions = {},
 ): void {
+  const { generation = 16, timeoutMs = 280_000 } = options;
   const folder = generation === 16 ? [] : folderCommands;
   const needed = [...serviceCommands, ...folder, ...commands];
   const requirement = requireCommands(t, needed, installLine);
-  void t.test(`on RGW ${generation}.2`, { ...requirement, timeout: 280_000 }, async (t) => {
+  void t.test(`on RGW ${generation}.2`, { ...requirement, timeout: timeoutMs }, async (t) => {
     const lab = await Lab.open(generation);
     t.teardown(() => lab.close());
     const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
