@@ -216,3 +216,31 @@ t.test("a bundle may leave everything to the clusters, anonymous callers include
   const asked = cluster.asked.filter((line) => !line.endsWith(" as service"));
   t.ok(asked.length >= 5 && asked.every((line) => line.endsWith(" as anonymous")), asked.join());
 });
+
+t.test("an empty bucket is not made anew elsewhere as somebody else's", async (t) => {
+  for (const identity of ["service", "same"] as const) {
+    const a = await startUserCluster(t, [service, alice]);
+    const b = await startUserCluster(t, [service, alice]);
+    const { client, admin } = await startTestHeadgate(t, {
+      clusters: { a: 1, b: 0 },
+      servers: {},
+      endpoints: { a: a.url, b: b.url },
+      identities: { a: identity, b: identity },
+      credentials: credentialsFile([alice], () => `, grants: ${all}`),
+    });
+    const s3 = client({ credentials: pair("alice") });
+    await s3.send(new CreateBucketCommand({ Bucket: "empty" }));
+    t.strictSame([[...a.owners.keys()], [...b.owners.keys()]], [["empty"], []]);
+    await admin("PUT", "/clusters/b/weight", { weight: 1 });
+    await admin("POST", "/clusters/a/drain", { mode: "readonly" });
+    const put = s3.send(new PutObjectCommand({ Bucket: "empty", Key: "k", Body: "x" }));
+    if (identity === "service") {
+      await put;
+      t.equal(b.owners.get("empty"), "service");
+    } else {
+      await t.rejects(put, { name: "DrainRefused", $metadata: { httpStatusCode: 503 } });
+      t.notOk(b.owners.has("empty"), "nobody else owns a bucket of that name there");
+      t.equal(a.owners.get("empty"), "alice");
+    }
+  }
+});
