@@ -9,6 +9,7 @@ import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 import { copyObject } from "./copy-object.ts";
 import { uploadPartCopy } from "./copy-part.ts";
+import { withCorsFields } from "./cors-fields.ts";
 import { deleteObjects } from "./delete-objects.ts";
 import { listBuckets } from "./list-buckets.ts";
 import { listObjects } from "./listing.ts";
@@ -86,5 +87,5 @@ export async function runOperation(
 ): Promise<OperationAnswer> {
   const run = functionOf(request.operation);
   if (run === undefined) throw new S3Error("NotImplemented");
-  return await run(request, ports);
+  return await withCorsFields(run, request, ports);
 }

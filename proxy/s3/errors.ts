@@ -12,7 +12,6 @@ const table = {
   DrainRefused: [503, "The clusters that could take this write are draining"],
   EntityTooLarge: [400, "The body is larger than S3 allows"],
   EntityTooSmall: [400, "A part is smaller than S3 allows"],
-  ExpectationFailed: [417, "The expectation cannot be met"],
   ExpiredToken: [400, "The session token has expired"],
   IncompleteBody: [400, "The body is shorter than its declared length"],
   InternalError: [500, "The proxy failed"],

@@ -21,7 +21,8 @@ export function listDocument(request: ListRequest, answer: ListAnswer): string {
   const write = request.encodingType === "url" ? encodePath : plain;
   return s3Document("ListBucketResult", [
     element("Name", answer.bucket),
-    element("Prefix", write(request.prefix)),
+    // In V1 it is not encoded by RGW, nor decoded by botocore.
+    element("Prefix", request.version === 1 ? request.prefix : write(request.prefix)),
     ...(request.version === 1 ? markers(request, page, write) : tokens(request, answer, write)),
     element("MaxKeys", String(request.maxKeys)),
     request.delimiter === "" ? "" : element("Delimiter", write(request.delimiter)),

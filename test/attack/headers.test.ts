@@ -70,16 +70,6 @@ t.test("fields whose repetition would let two readers differ are refused", async
       bytes: [withLines(head, `connection: keep-alive, ${name}`)],
       answer: "400 InvalidRequest",
     })),
-    {
-      name: "an unknown expectation",
-      bytes: [withLines(head, "expect: 200-ok")],
-      answer: "417 ExpectationFailed",
-    },
-    {
-      name: "an expectation beside the known one",
-      bytes: [withLines(head, "expect: 100-continue, x")],
-      answer: "417 ExpectationFailed",
-    },
   ]);
 });
 
