@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OperationAnswer, OperationRequest } from "../operations/context.ts";
 import type { ErrorContext } from "../operations/error-answer.ts";
 import { rewriteError } from "../operations/error-answer.ts";
+import { heldFormBytes } from "../operations/post-object.ts";
 import { runOperation } from "../operations/table.ts";
 import type { CancelSignal, Clock, Log, Meter, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
@@ -38,6 +39,9 @@ import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
 import { accessRecord, sampleOf } from "./trace.ts";
 
+/** Memory for the files of form uploads under way. */
+const maxFormBytes = 256 * 1024 * 1024;
+
 export interface GatewayParts extends PlacingParts, ReceivingParts {
   readonly baseDomains: readonly string[];
   /** Null: nothing but S3 is served. */
@@ -58,6 +62,7 @@ export interface GatewayParts extends PlacingParts, ReceivingParts {
 export class Gateway {
   readonly #parts: GatewayParts;
   #inFlight = 0;
+  #formBytes = 0;
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
@@ -168,7 +173,7 @@ export class Gateway {
         mayDelete: async (entries) => await mayDelete(entries, facts, parts),
         signal,
       };
-      const given = await runOperation(operationRequest, parts.ports);
+      const given = await this.#run(operationRequest);
       noteAnswer(given, trace);
       const answer = given.status < 400 ? given : await rewriteError(given, errorContext(trace));
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
@@ -177,6 +182,22 @@ export class Gateway {
     } finally {
       this.#inFlight -= 1;
       endTrace(trace, parts);
+    }
+  }
+
+  /** Short files of forms are held in memory: no more of them at a time than there is room for. */
+  async #run(request: OperationRequest): Promise<OperationAnswer> {
+    const { ports } = this.#parts;
+    if (request.form === null) return await runOperation(request, ports);
+    const heldBytes = heldFormBytes(request.form);
+    if (this.#formBytes + heldBytes > maxFormBytes) {
+      throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+    }
+    this.#formBytes += heldBytes;
+    try {
+      return await runOperation(request, ports);
+    } finally {
+      this.#formBytes -= heldBytes;
     }
   }
 }

@@ -5,6 +5,7 @@
 // commit point agreed.
 
 import { S3Error } from "../s3/errors.ts";
+import { maxAroundBytes } from "../s3/form-data.ts";
 import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import {
   completeRequestDocument,
@@ -29,6 +30,15 @@ import { discard, firstCandidate, passOn, readDocument, upstreamRequest } from "
 /** S3 User Guide "Amazon S3 multipart upload limits": smallest part but the last. */
 const minPartBytes = 5 * 1024 * 1024;
 
+/** How much of a file is in memory at a time. */
+export function heldFormBytes(form: FormFile): number {
+  return isShort(form) ? form.maxBytes : maxAroundBytes;
+}
+
+function isShort({ minBytes }: FormFile): boolean {
+  return minBytes < minPartBytes;
+}
+
 /** PostObject. */
 export async function postObject(
   request: OperationRequest,
@@ -37,7 +47,7 @@ export async function postObject(
   const { form, bucket, key } = request;
   if (form === null || bucket === null || key === null) throw new S3Error("InvalidRequest");
   const cluster = request.target ?? firstCandidate(request);
-  const store = form.minBytes < minPartBytes ? putWhole : putInParts;
+  const store = isShort(form) ? putWhole : putInParts;
   let fileBytes = 0;
   const counted = async function* (): AsyncGenerator<Uint8Array> {
     for await (const chunk of form.chunks()) {

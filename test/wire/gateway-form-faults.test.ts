@@ -111,3 +111,28 @@ t.test("a client that leaves, or does not say the length, leaves no object", asy
   t.equal(chunked.status, 411);
   t.strictSame(storedKeys(headgate), []);
 });
+
+t.test("more forms than there is memory for are asked to come back", async (t) => {
+  const headgate = await start(t, { clusters: { a: 1 } });
+  const whole = formBody([field("key", "k"), ...signedFields(conditions), file(Buffer.alloc(5e6))]);
+  const head = [
+    `POST /${bucket} HTTP/1.1`,
+    `host: ${new URL(headgate.url).host}`,
+    `content-type: multipart/form-data; boundary=${formEdge}`,
+    `content-length: ${whole.length}`,
+  ];
+  const open = async () => {
+    const connection = await openRaw(headgate.url);
+    t.teardown(() => connection.socket.destroy());
+    await connection.write(`${head.join("\r\n")}\r\n\r\n`);
+    await connection.write(whole.subarray(0, 4096));
+    return connection;
+  };
+  // 5 MB each, of 256 MiB.
+  const waiting = await Promise.all(Array.from({ length: 53 }, open));
+  const refused = await (await open()).answer();
+  t.equal(refused.status, 503);
+  t.match(refused.text, "<Code>SlowDown</Code>");
+  for (const { socket } of waiting) socket.destroy();
+  await until(async () => (await post(headgate, whole)).status === 204);
+});
