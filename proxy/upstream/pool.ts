@@ -3,6 +3,7 @@
 // clients are wrapped to know whether a socket was used before (the retry rule needs that) and to cut it.
 
 import { isIP, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { buildConnector, Client, type Dispatcher, Pool } from "undici";
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { type ConnectionUse, Forward, type ForwardOptions } from "./forward.ts";
@@ -67,8 +68,18 @@ class PooledConnection extends Client implements ConnectionUse {
     return super.dispatch(options, handler);
   }
 
+  /**
+   * With a reset, since some servers take an orderly end in the middle of a body for the body's end and
+   * store what they have (versitygw 1.8 does, without a checksum or hash to tell it). TLS says by itself
+   * that a stream was cut.
+   */
   cut(reason: Error): void {
-    this.#socket?.destroy(reason);
+    const socket = this.#socket;
+    if (socket === null) return;
+    // What node:net itself sets to reset: its resetAndDestroy() first waits until all is written, and ends
+    // in order before it resets.
+    if (!(socket instanceof TLSSocket)) Object.assign(socket, { resetAndClosing: true });
+    socket.destroy(reason);
   }
 }
 
@@ -78,6 +89,7 @@ export class Endpoint {
   readonly url: string;
   readonly #servername: string | null;
   readonly #pool: Pool;
+  readonly #connections = new Set<PooledConnection>();
   #inFlight = 0;
   #pauseMs = 0;
   #pausedUntilMs = 0;
@@ -104,7 +116,12 @@ export class Endpoint {
     this.#pool = new Pool(parsed.origin, {
       ...options,
       connections: limits.maxSockets,
-      factory: (origin) => new PooledConnection(origin, options, connect),
+      factory: (origin) => {
+        for (const one of this.#connections) if (one.destroyed) this.#connections.delete(one);
+        const connection = new PooledConnection(origin, options, connect);
+        this.#connections.add(connection);
+        return connection;
+      },
     });
   }
 
@@ -148,6 +165,7 @@ export class Endpoint {
 
   /** Closes every connection now; exchanges under way fail. */
   async close(): Promise<void> {
+    for (const connection of this.#connections) connection.cut(new Error("Headgate stops"));
     await this.#pool.destroy();
   }
 

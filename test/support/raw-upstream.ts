@@ -30,11 +30,15 @@ export const clusterA = idOf("a");
 /** One connection as a script sees it. */
 export class RawConnection {
   readonly socket: Socket;
+  /** `ECONNRESET` of a peer that did not end in order. */
+  failureCode: string | null = null;
   #received = Buffer.alloc(0);
 
   constructor(socket: Socket) {
     this.socket = socket;
-    socket.on("error", () => undefined);
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.failureCode = error.code ?? null;
+    });
   }
 
   /** All bytes so far that no `head` or `bytes` call took. */
@@ -65,7 +69,11 @@ export class RawConnection {
 
   async closed(): Promise<void> {
     this.socket.resume();
-    if (!this.socket.closed) await once(this.socket, "close");
+    if (!this.socket.closed) {
+      await new Promise<void>((resolve) => {
+        this.socket.once("close", () => resolve());
+      });
+    }
   }
 
   #take(count: number): Buffer {

@@ -22,7 +22,7 @@ import {
 export const kinds = ["aws", "rgw-pacific", "rgw-reef", "rgw-squid", "s3-generic"] as const;
 export type Kind = (typeof kinds)[number];
 
-const bucket = "matrix";
+export const bucket = "matrix";
 
 export function bodyOf(size: number): Buffer {
   const bytes = Buffer.alloc(size);
@@ -42,21 +42,46 @@ export async function openMatrix(
     auth: "sigv2: on",
   });
   await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
-  return new Matrix(headgate, facts);
+  return new Matrix(headgate, { facts, objects: demoObjects(headgate) });
+}
+
+function demoObjects(headgate: TestHeadgate): MatrixOver["objects"] {
+  return (wanted) => {
+    const objects = headgate.clusters["a"]?.objects(bucket) ?? [];
+    const object = objects.find(({ key }) => key === wanted);
+    const found =
+      object === undefined
+        ? null
+        : { bytes: object.bytes, fields: new Map<string, string>(object.headers) };
+    return Promise.resolve({ count: objects.length, found });
+  };
+}
+
+/** What uploads go to. */
+export interface MatrixOver {
+  readonly facts: ProfileFacts;
+  /** Reads the cluster's own list, past the gateway: how many objects there are, and one of them. */
+  readonly objects: (key: string) => Promise<{
+    readonly count: number;
+    readonly found: {
+      readonly bytes: Uint8Array;
+      readonly fields: ReadonlyMap<string, string>;
+    } | null;
+  }>;
 }
 
 /** What was seen of one upload, or `right`. */
 type Seen = string;
 
 export class Matrix {
-  readonly #headgate: TestHeadgate;
-  readonly #facts: ProfileFacts;
+  readonly #url: string;
+  readonly #over: MatrixOver;
   #count = 0;
   #stored = 0;
 
-  constructor(headgate: TestHeadgate, facts: ProfileFacts) {
-    this.#headgate = headgate;
-    this.#facts = facts;
+  constructor({ url }: Pick<TestHeadgate, "url">, over: MatrixOver) {
+    this.#url = url;
+    this.#over = over;
   }
 
   /** Every fault that has a meaning for a form; fault → what was seen. */
@@ -82,48 +107,42 @@ export class Matrix {
 
   #case(auth: Auth, payload: PayloadForm, of: { data: Buffer; fault: Fault }): UploadCase {
     this.#count += 1;
-    const { host } = new URL(this.#headgate.url);
+    const { host } = new URL(this.#url);
     return { auth, payload, ...of, path: `/${bucket}/k${this.#count}`, host };
   }
 
   async #one(given: UploadCase, wanted: string): Promise<Seen> {
     const { bytes, closes } = writtenUpload(given, this.#count % 2 === 0);
-    const connection = await openRaw(this.#headgate.url);
+    const connection = await openRaw(this.#url);
     if (closes) connection.socket.end(bytes);
     else connection.socket.write(bytes);
     const { status, text } = await connection.answer();
     connection.socket.destroy();
     const code = /<Code>(\w+)<\/Code>/.exec(text)?.[1];
     const outcome = code === undefined ? String(status) : `${status} ${code}`;
-    return this.#judged(given, wanted, outcome);
+    return await this.#judged(given, wanted, outcome);
   }
 
-  #judged(given: UploadCase, wanted: string, outcome: string): Seen {
-    const key = given.path.slice(bucket.length + 2);
-    const objects = this.#headgate.clusters["a"]?.objects(bucket) ?? [];
-    const object = objects.find((one) => one.key === key);
-    const isStored = object !== undefined;
+  async #judged(given: UploadCase, wanted: string, outcome: string): Promise<Seen> {
+    const { count, found } = await this.#over.objects(given.path.slice(bucket.length + 2));
+    const isStored = found !== null;
     if (isStored) this.#stored += 1;
-    if (objects.length !== this.#stored) return `${outcome}, other objects changed`;
-    if (isStored && !object.bytes.equals(given.data)) return `${outcome}, another body is stored`;
+    if (count !== this.#stored) return `${outcome}, other objects changed`;
+    if (isStored && !given.data.equals(found.bytes)) return `${outcome}, another body is stored`;
     if (wanted === "whole") return "right";
     if (isStored !== (wanted === "200")) return `${outcome}, ${isStored ? "" : "not "}stored`;
     if (wanted === "cut") return outcome.startsWith("2") ? outcome : "right";
     if (outcome !== wanted) return outcome;
-    return object === undefined ? "right" : this.#fieldsOf(given, object.headers);
+    return found === null ? "right" : this.#fieldsOf(given, found.fields);
   }
 
-  #fieldsOf(
-    { payload, data, auth }: UploadCase,
-    headers: readonly (readonly [string, string])[],
-  ): Seen {
-    const field = (name: string) => headers.find(([at]) => at === name)?.[1];
-    const encoding = field("content-encoding");
+  #fieldsOf({ payload, data, auth }: UploadCase, fields: ReadonlyMap<string, string>): Seen {
+    const encoding = fields.get("content-encoding");
     if (encoding !== undefined && encoding !== "gzip") return `content-encoding ${encoding}`;
     const sent = payload.endsWith("-trailer") || payload === "signed-chunks";
     // Of a long body behind its end, only where the cluster takes it there.
-    const wanted = sent && this.#facts.verifiesChecksums ? crc32Of(data) : undefined;
-    const checksum = field("x-amz-checksum-crc32");
+    const wanted = sent && this.#over.facts.verifiesChecksums ? crc32Of(data) : undefined;
+    const checksum = fields.get("x-amz-checksum-crc32");
     return checksum === wanted ? "right" : `${auth} ${payload}: checksum ${checksum}`;
   }
 }

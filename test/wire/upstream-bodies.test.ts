@@ -218,6 +218,45 @@ for (const [name, chunks, error] of failing) {
   });
 }
 
+// Some servers take an orderly end for the body's end and store what they have.
+t.test("a body that breaks under way ends with a reset", async (t) => {
+  let seen: () => void = () => undefined;
+  const arrived = new Promise<void>((resolve) => {
+    seen = resolve;
+  });
+  const server = await rawServer(t, async (connection) => {
+    await connection.head();
+    t.equal((await connection.bytes(3)).toString(), "abc");
+    seen();
+    t.equal((await connection.bytes(1)).length, 0);
+  });
+  const a = adapter(t, { endpoints: [server.url] });
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from("abc");
+    await arrived;
+    throw new Error("not verified");
+  }
+  await a.failure(put({ kind: "stream", lengthBytes: 9, chunks: chunks() }));
+  await server.connections[0]?.closed();
+  t.equal(server.connections[0]?.failureCode, "ECONNRESET");
+});
+
+t.test("a stop in the middle of a body is a reset, too", async (t) => {
+  const server = await rawServer(t, async (connection) => {
+    await connection.head();
+    await connection.bytes(3);
+    await a.close();
+  });
+  const a = adapter(t, { endpoints: [server.url] });
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from("abc");
+    await new Promise(() => undefined);
+  }
+  await a.failure(put({ kind: "stream", lengthBytes: 9, chunks: chunks() }));
+  await server.connections[0]?.closed();
+  t.equal(server.connections[0]?.failureCode, "ECONNRESET");
+});
+
 t.test("what a source throws is the very cause, also when it is no Error", async (t) => {
   const server = await rawServer(t, () => undefined);
   const a = adapter(t, { endpoints: [server.url] });
