@@ -1,6 +1,7 @@
 // Users of an RGW keep their keys: Headgate asks the RGW whose a key is, and signs with it again, so
 // that owners stay true and the RGW's own ACLs decide. Nothing of a user is written down at Headgate.
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   CreateBucketCommand,
@@ -164,5 +165,44 @@ withLab(t, [], async (lab, test) => {
       (await answerOf(erin.send(new ListBucketsCommand({})))).status === 503 ? true : null,
     );
     t.equal((await answerOf(alice.send(new ListBucketsCommand({})))).status, 200, "known before");
+  });
+
+  test("a key in etcd counts in every process, and etcd holds no secret", async (t) => {
+    const start = async (name: string) => {
+      const sealFile = join(lab.dir, "seal.keys");
+      writeFileSync(sealFile, `${"ab".repeat(32)}\n`);
+      return await lab.headgate({
+        name,
+        clusters: lab.clusters({ a: 1, b: 1 }),
+        prefix: "/headgate-sealed/",
+        identity: "same",
+        sources: [{ source: "etcd" }],
+        sealKeyFile: sealFile,
+      });
+    };
+    const [one, other] = [await start("sealed-1"), await start("sealed-2")];
+    const { accessKeyId, secretAccessKey } = pairOf("alice");
+    const secretFile = join(lab.dir, "alice.sk");
+    writeFileSync(secretFile, secretAccessKey);
+    const client = s3Client(other.url, pairOf("alice"));
+    t.teardown(() => client.destroy());
+    const list = () => answerOf(client.send(new ListBucketsCommand({})));
+    t.match(await list(), { code: "InvalidAccessKeyId" });
+    const file = ["--secret-key-file", secretFile];
+    const added = await one.cli("creds", "add", accessKeyId, "--uid", "alice", ...file);
+    t.equal(added.code, 0, added.stderr);
+    await until("the other process knows the key", 10_000, async () =>
+      (await list()).status === 200 ? true : null,
+    );
+    const kept = await lab.etcd.ctl("get", "--prefix", "/headgate-sealed/");
+    t.match(kept, `/headgate-sealed/credentials/${accessKeyId}`);
+    t.notMatch(kept, secretAccessKey);
+    t.equal((await other.cli("creds", "disable", accessKeyId)).code, 0);
+    await until("the first process refuses the key", 10_000, async () => {
+      const direct = s3Client(one.url, pairOf("alice"));
+      const { code } = await answerOf(direct.send(new ListBucketsCommand({})));
+      direct.destroy();
+      return code === "InvalidAccessKeyId" ? true : null;
+    });
   });
 });

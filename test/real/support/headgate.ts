@@ -38,6 +38,8 @@ export interface HeadgateSettings {
   readonly identity?: "service" | "same";
   /** In place of a file with `client`: entries of `auth.credentials`. */
   readonly sources?: readonly unknown[];
+  /** What opens the secrets of source `etcd`. */
+  readonly sealKeyFile?: string;
   /** The key pair that clients use, `clientPair` when absent. */
   readonly client?: Pair;
   /** Certificate and key of the S3 listener; HTTP when absent. */
@@ -243,6 +245,9 @@ function configuration(
     })),
     ...(settings.passthrough === undefined ? {} : { passthrough: settings.passthrough }),
     ...(settings.bundle === undefined ? {} : { policy: { bundle: settings.bundle } }),
+    ...(settings.sealKeyFile === undefined
+      ? {}
+      : { keys: { seal_key_file: settings.sealKeyFile } }),
     state: {
       driver: "etcd",
       etcd: { endpoints: [settings.etcdUrl], prefix: settings.prefix },
