@@ -6,7 +6,7 @@ import type { Authorization } from "./authorization.ts";
 import type { V2Authorization } from "./authorization-v2.ts";
 import { type ExpectedChecksum, readChecksums, type UnknownChecksums } from "./checksum.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
-import { fieldValue, type HeaderList } from "./headers.ts";
+import { fieldTokens, fieldValue, type HeaderList } from "./headers.ts";
 import { operationFacts, type S3Operation } from "./operation.ts";
 import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -91,8 +91,24 @@ export function readPayload(
 ): PayloadResult {
   const value = contentSha256(head, authorization.kind);
   const request = { head, authorization, options };
+  if (value === unsignedPayload && isUpload(options.operation) && isFramed(head.headers)) {
+    return streamingPayload("STREAMING-UNSIGNED-PAYLOAD-TRAILER", request);
+  }
   const plain = value === null || value === unsignedPayload || /^[0-9a-f]{64}$/.test(value);
   return plain ? plainPayload(value, request) : streamingPayload(value, request);
+}
+
+/**
+ * Whether a body whose hash says nothing of it is aws-chunked all the same, as older Java clients send it:
+ * its head names the framing and a length that is not the one on the wire.
+ */
+function isFramed(headers: HeaderList): boolean {
+  const decoded = fieldValue(headers, "x-amz-decoded-content-length");
+  return (
+    decoded !== null &&
+    decoded !== fieldValue(headers, "content-length") &&
+    fieldTokens(headers, "content-encoding").includes("aws-chunked")
+  );
 }
 
 function plainPayload(

@@ -1,0 +1,24 @@
+// The probe on real radosgw daemons: it finds what they are, and they live on.
+
+import { ListBucketsCommand } from "@aws-sdk/client-s3";
+import t from "tap";
+import { withLab } from "./support/lab.ts";
+
+withLab(t, [], async (lab, test) => {
+  const headgate = await lab.headgate({
+    name: "ping",
+    clusters: lab.clusters({ a: 1, b: 1 }),
+    prefix: "/headgate-ping/",
+  });
+
+  for (const id of ["a", "b"] as const) {
+    test(`the probe finds cluster ${id} to be Pacific and leaves nothing behind`, async (t) => {
+      const { body } = await headgate.admin("POST", `/clusters/${id}/ping?probe=true`, {});
+      t.match(body, { reachable: true, status: 200, code: null });
+      t.match(body, { probe: { configured_profile: "rgw-pacific", differs: [] } });
+      t.match(body, { probe: { best_profiles: ["rgw-pacific", "rgw-quincy", "rgw-reef-early"] } });
+      const { Buckets = [] } = await lab.direct(id).send(new ListBucketsCommand({}));
+      t.notOk(Buckets.some(({ Name }) => Name?.startsWith("headgate-probe-")));
+    });
+  }
+});
