@@ -18,12 +18,17 @@ export function errorDocument(error: S3Error, context: ErrorContext): string {
     group("Error", [
       element("Code", error.code),
       element("Message", error.message),
-      ...Object.entries(error.details).map(([name, text]) => element(name, text)),
+      ...Object.entries(error.details).map(([name, text]) => lines(element(name, text))),
       element("Resource", context.resource),
       element("RequestId", context.requestId),
       optionalElement("HostId", context.hostId ?? null),
     ])
   );
+}
+
+/** A canonical request is read by people: XML keeps a line feed as it is. */
+function lines(written: string): string {
+  return written.replaceAll("&#xA;", "\n");
 }
 
 /** What an upstream's error document says; texts are the upstream's and may be empty. */
