@@ -165,6 +165,6 @@ export function testClientMatrix(t: Test, generation: Generation): void {
         for (const run of clients.runs) await checkKept(t, lab.direct("a"), run);
       });
     },
-    { generation, timeoutMs: 560_000 },
+    { generation, timeoutMs: 860_000 },
   );
 }

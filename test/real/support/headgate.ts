@@ -104,7 +104,7 @@ export class Headgate {
       child,
     );
     try {
-      await until(`${settings.name} ready`, 30_000, async () => {
+      await until(`${settings.name} ready`, 60_000, async () => {
         if (!headgate.runs) throw new HopelessError(`Headgate ended: ${headgate.output}`);
         const { status } = await fetch(`${headgate.adminUrl}/readyz`);
         return status === 200 ? true : null;

@@ -146,7 +146,7 @@ export function withLab(
     const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
     await body(lab, (name, run) => pending.push({ name, run }));
     for (const { name, run } of pending) {
-      await t.test(name, { timeout: 240_000 }, async (t) => {
+      await t.test(name, { timeout: timeoutMs - 40_000 }, async (t) => {
         t.strictSame(lab.rgw.dead(), [], "both radosgw run before");
         await run(t);
         t.strictSame(lab.rgw.dead(), [], "both radosgw run after");
