@@ -11,6 +11,7 @@ import type { BucketRecord, MemberRecord, Revision } from "../placement/records.
 import type { Versioned } from "../placement/snapshot.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { hasSettings } from "./bucket-settings-kept.ts";
 import type { OperationPorts, Resettlement, ResettleResult, Resettling } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { holdsAnything } from "./emptiness.ts";
@@ -119,7 +120,9 @@ export class Resettler implements Resettling {
     }
     let announced = entry.modRevision;
     if (record.phase === "settled") {
-      if (await holdsAnything(places(record, old), ports, signal)) {
+      const [first] = places(record, old);
+      const stays = await holdsAnything(places(record, old), ports, signal);
+      if (stays || (first !== undefined && (await hasSettings(first, ports, signal)))) {
         this.noteNonEmpty(record.tenant, record.name);
         return { kind: "busy" };
       }
