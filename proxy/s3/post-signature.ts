@@ -33,7 +33,7 @@ type FormV4 = {
   readonly signedAtMs: number;
 } & SignedForm;
 type FormV2 = { readonly kind: "form-v2" } & SignedForm;
-export type FormAuthorization = FormV4 | FormV2;
+type FormAuthorization = FormV4 | FormV2;
 
 export type FormAuthorizationResult =
   | FormAuthorization

@@ -37,7 +37,7 @@ export function formBody(parts: readonly FormPart[], end = `\r\n--${formEdge}--\
 export type Condition = Readonly<Record<string, string>> | readonly (string | number)[];
 
 /** A policy document in base64. */
-export function policyText(conditions: readonly Condition[], seconds = 600): string {
+function policyText(conditions: readonly Condition[], seconds = 600): string {
   const expiration = new Date(Date.now() + seconds * 1000).toISOString();
   return Buffer.from(JSON.stringify({ expiration, conditions })).toString("base64");
 }
