@@ -17,9 +17,8 @@ import {
   UploadPartCopyCommand,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
-import t from "tap";
-import { withLab } from "./support/lab.ts";
-import { answerOf, inParallel, keysOf, put, read, sha256, testBytes } from "./support/s3.ts";
+import type { Lab, RealTest } from "./lab.ts";
+import { answerOf, inParallel, keysOf, put, read, sha256, testBytes } from "./s3.ts";
 
 const mebibyte = 1024 * 1024;
 const odd = [
@@ -42,7 +41,7 @@ function encoded(bucket: string, key: string): string {
   return `/${bucket}/${key.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-withLab(t, [], async (lab, test) => {
+export async function copySuite(lab: Lab, test: RealTest): Promise<void> {
   const headgate = await lab.headgate({
     name: "copy",
     clusters: lab.clusters({ a: 1, b: 1 }),
@@ -305,4 +304,4 @@ withLab(t, [], async (lab, test) => {
       { Key: "marked", VersionId: DeleteMarkerVersionId, DeleteMarker: true },
     ]);
   });
-});
+}
