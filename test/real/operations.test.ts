@@ -1,0 +1,117 @@
+// Settings of buckets, versions and open uploads on real radosgw daemons, where an unknown sub-resource
+// is a list, a creation or a deletion, and lists are in an order of their own.
+
+import {
+  CreateBucketCommand,
+  CreateMultipartUploadCommand,
+  DeleteBucketEncryptionCommand,
+  DeleteObjectCommand,
+  GetBucketCorsCommand,
+  GetBucketEncryptionCommand,
+  GetBucketOwnershipControlsCommand,
+  GetBucketVersioningCommand,
+  GetObjectTaggingCommand,
+  HeadBucketCommand,
+  ListMultipartUploadsCommand,
+  ListObjectVersionsCommand,
+  PutBucketCorsCommand,
+  PutBucketVersioningCommand,
+  PutObjectCommand,
+  PutObjectTaggingCommand,
+} from "@aws-sdk/client-s3";
+import t from "tap";
+import { compareKeys } from "../../proxy/s3/listing.ts";
+import { withLab } from "./support/lab.ts";
+
+const keys = ["a", "a b", "a-b", "a/1", "amp&<", "c%d", "ctl\u0001x", "é"];
+
+withLab(t, [], async (lab, test) => {
+  const headgate = await lab.headgate({
+    name: "operations",
+    clusters: lab.clusters({ a: 1, b: 1 }),
+    prefix: "/headgate-operations/",
+  });
+  const s3 = lab.client(headgate);
+
+  test("settings are on both clusters, unknown ones harm nothing", async (t) => {
+    const Bucket = "op-settings";
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    const rule = { AllowedMethods: ["GET"], AllowedOrigins: ["https://a.example"] };
+    await s3.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration: { CORSRules: [rule] } }));
+    for (const cluster of ["a", "b"] as const) {
+      const { CORSRules } = await lab.direct(cluster).send(new GetBucketCorsCommand({ Bucket }));
+      t.match(CORSRules, [rule], cluster);
+    }
+    const asked = await fetch(`${headgate.url}/${Bucket}/k`, {
+      method: "OPTIONS",
+      headers: { origin: "https://a.example", "access-control-request-method": "GET" },
+    });
+    t.equal(asked.headers.get("access-control-allow-origin"), "https://a.example");
+    await t.rejects(s3.send(new GetBucketEncryptionCommand({ Bucket })), {
+      name: "ServerSideEncryptionConfigurationNotFoundError",
+    });
+    await t.rejects(s3.send(new GetBucketOwnershipControlsCommand({ Bucket })), {
+      name: "OwnershipControlsNotFoundError",
+    });
+    await s3.send(new DeleteBucketEncryptionCommand({ Bucket }));
+    for (const cluster of ["a", "b"] as const) {
+      await lab.direct(cluster).send(new HeadBucketCommand({ Bucket }));
+    }
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    const TagSet = [{ Key: "colour", Value: "red" }];
+    await s3.send(new PutObjectTaggingCommand({ Bucket, Key: "k", Tagging: { TagSet } }));
+    t.strictSame((await s3.send(new GetObjectTaggingCommand({ Bucket, Key: "k" }))).TagSet, TagSet);
+  });
+
+  test("versions and delete markers of a versioned bucket are listed in pages", async (t) => {
+    const Bucket = "op-versions";
+    await s3.send(new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }));
+    t.equal((await s3.send(new GetBucketVersioningCommand({ Bucket }))).Status, "Enabled");
+    await s3.send(
+      new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status: "Enabled" } }),
+    );
+    for (const Key of keys) {
+      for (const Body of ["1", "2"]) await s3.send(new PutObjectCommand({ Bucket, Key, Body }));
+    }
+    await s3.send(new DeleteObjectCommand({ Bucket, Key: "a" }));
+    const seen: string[] = [];
+    let marker = {};
+    for (let turn = 0; turn < 40; turn += 1) {
+      const page = await s3.send(
+        new ListObjectVersionsCommand({ Bucket, MaxKeys: 3, EncodingType: "url", ...marker }),
+      );
+      const decode = (text: string | undefined): string => decodeURIComponent(text ?? "");
+      const rows = [...(page.Versions ?? []), ...(page.DeleteMarkers ?? [])];
+      seen.push(...rows.map(({ Key, VersionId }) => `${decode(Key)} ${VersionId}`));
+      if (page.IsTruncated !== true) break;
+      marker = {
+        KeyMarker: decode(page.NextKeyMarker),
+        VersionIdMarker: page.NextVersionIdMarker,
+      };
+    }
+    t.equal(seen.length, keys.length * 2 + 1);
+    t.equal(new Set(seen).size, seen.length);
+  });
+
+  test("open uploads of both clusters are one list in key order", async (t) => {
+    const Bucket = "op-uploads";
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    for (const Key of keys) await s3.send(new CreateMultipartUploadCommand({ Bucket, Key }));
+    const seen: string[] = [];
+    let marker = {};
+    for (let turn = 0; turn < 40; turn += 1) {
+      const page = await s3.send(
+        new ListMultipartUploadsCommand({ Bucket, MaxUploads: 3, ...marker }),
+      );
+      seen.push(...(page.Uploads ?? []).map(({ Key }) => Key ?? ""));
+      if (page.IsTruncated !== true) break;
+      marker = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker };
+    }
+    t.strictSame(seen, keys.toSorted(compareKeys));
+    const rolled = await s3.send(new ListMultipartUploadsCommand({ Bucket, Delimiter: "/" }));
+    t.strictSame(
+      rolled.CommonPrefixes?.map(({ Prefix }) => Prefix),
+      ["a/"],
+    );
+  });
+});
