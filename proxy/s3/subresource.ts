@@ -26,7 +26,7 @@ const refusedNames: Readonly<Record<Scope, readonly string[]>> = {
 };
 
 /** An operation that a query name leads to, and the parameter that it needs besides. */
-export interface NamedOperation {
+interface NamedOperation {
   readonly operation: S3Operation;
   readonly method: OperationFacts["method"];
   readonly parameter: string | null;
