@@ -175,7 +175,8 @@ export class Gateway {
       };
       const given = await this.#run(operationRequest);
       noteAnswer(given, trace);
-      const answer = given.status < 400 ? given : await rewriteError(given, errorContext(trace));
+      const answer =
+        given.status < 400 ? given : await rewriteError(given, errorContext(trace, parts));
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
@@ -339,8 +340,9 @@ function answerFault(
   trace.responseBytes = sendError(error, resourceOf(trace), reply);
 }
 
-function errorContext(trace: Trace): ErrorContext {
-  return { resource: resourceOf(trace), requestId: trace.requestId };
+function errorContext(trace: Trace, { ports }: GatewayParts): ErrorContext {
+  const { identity } = ports;
+  return { resource: resourceOf(trace), requestId: trace.requestId, identity };
 }
 
 function resourceOf(trace: Trace): string {

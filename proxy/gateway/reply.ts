@@ -31,14 +31,18 @@ export async function sendAnswer(
 ): Promise<number> {
   const { request, response } = options;
   const fields: string[] = ["x-amz-request-id", options.requestId];
-  for (const [name, value] of headers) fields.push(name, value);
+  const hasBody = hasBodyStatus(answer.status);
+  for (const [name, value] of headers) {
+    // Clients wait for the body that a length beside 204 or 304 tells of (RFC 9110 §8.6).
+    if (hasBody || name !== "content-length") fields.push(name, value);
+  }
   const body = answer.body;
   if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
   else if (
     body === null &&
     // What GET would send is not known here.
     request.method !== "HEAD" &&
-    hasBodyStatus(answer.status) &&
+    hasBody &&
     fieldValue(headers, "content-length") === null
   ) {
     fields.push("content-length", "0");

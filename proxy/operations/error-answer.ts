@@ -1,10 +1,13 @@
 // An upstream's error as the client gets it: its code and its own elements, but our request id and
 // host, since the upstream's name its zone, and a message where it left that empty (every RGW does,
-// and aws-cli fails on it: rgw-18 and 16.2 seen).
+// and aws-cli fails on it: rgw-18 and 16.2 seen). What it has against our signature is no fault of a
+// client's, which would look for it in its own keys: 503, and the log says which.
 
+import { type ClusterIdentity, UpstreamError } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import { errorText } from "../s3/error-texts.ts";
 import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import { childText, readXml } from "../s3/xml.ts";
 import type { OperationAnswer } from "./context.ts";
@@ -29,13 +32,32 @@ const left: ReadonlySet<string> = new Set([
   "StringToSignBytes",
 ]);
 
+/** About what we write into every signature: scope, date. */
+const aboutSigning: ReadonlySet<string> = new Set([
+  "AuthorizationHeaderMalformed",
+  "RequestTimeTooSkewed",
+]);
+/** About the keys that signed, which may be the caller's own. */
+const aboutKeys: ReadonlySet<string> = new Set([
+  "ExpiredToken",
+  "InvalidAccessKeyId",
+  "InvalidToken",
+  "SignatureDoesNotMatch",
+  "TokenRefreshRequired",
+]);
+
 export interface ErrorContext {
   /** `/bucket/key`. */
   readonly resource: string;
   readonly requestId: string;
+  /** Whose keys sign what a caller asks of a cluster. */
+  readonly identity: (cluster: ClusterId) => ClusterIdentity;
 }
 
-/** The same answer, its error document rewritten; anything that is none is left as it is. */
+/**
+ * The same answer, its error document rewritten; anything that is none is left as it is.
+ * @throws UpstreamError when the cluster refuses how we signed.
+ */
 export async function rewriteError(
   answer: OperationAnswer,
   context: ErrorContext,
@@ -48,8 +70,18 @@ export async function rewriteError(
   // An answer to HEAD: it has no body, whatever length it announces.
   if (bytes.length === 0) return { ...answer, headers, body: null };
   const reading = readXml(bytes, { maxBytes: errorLimitBytes });
+  if (reading.kind === "document")
+    assertSigned(childText(reading.root, "Code"), answer.cluster, context);
   const text = reading.kind === "document" ? rewritten(reading.root, status, context) : null;
   return { ...answer, headers, body: text === null ? bytes : Buffer.from(text, "utf8") };
+}
+
+function assertSigned(code: string | null, cluster: ClusterId, { identity }: ErrorContext): void {
+  if (code === null) return;
+  const isOurs = aboutSigning.has(code) || (aboutKeys.has(code) && identity(cluster) !== "same");
+  if (!isOurs) return;
+  const message = `Cluster "${cluster}" refuses how a request to it is signed: ${code}`;
+  throw new UpstreamError("response_head", cluster, { message });
 }
 
 function rewritten(root: XmlElement, status: number, context: ErrorContext): string | null {

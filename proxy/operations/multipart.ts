@@ -1,7 +1,7 @@
 // Multipart uploads, pinned to the cluster where they began by the handle that clients get as upload
 // id (placement.md §11, I8): no table of uploads exists, and neither drain nor weights move one.
 
-import type { UpstreamResponse } from "../placement/ports.ts";
+import type { UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
 import type { UploadPin } from "../placement/upload-handle.ts";
 import { readUploadHandle, uploadHandle } from "../placement/upload-handle.ts";
 import { readErrorDocument } from "../s3/error-document.ts";
@@ -31,6 +31,7 @@ import {
   readDocument,
   upstreamRequest,
 } from "./send.ts";
+import { answerInTime } from "./slow-answer.ts";
 import { assertCompleteConditions, refuseConditions } from "./write-conditions.ts";
 
 /** CreateMultipartUpload: on the key's owner, which from then on is the upload's. */
@@ -94,7 +95,8 @@ export async function listParts(
 
 /**
  * CompleteMultipartUpload. The upstream's answer is read whole before ours begins, so that an error
- * that it puts into a 200 becomes a status; RGW 16.2 answers an empty ETag, which is filled in.
+ * that it puts into a 200 becomes a status, unless that takes longer than a client waits; RGW 16.2 answers
+ * an empty ETag, which is filled in.
  */
 export async function completeUpload(
   request: OperationRequest,
@@ -102,27 +104,33 @@ export async function completeUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const { pin, query } = pinOf(request, ports);
-  const facts = ports.facts(pin.cluster);
-  assertCompleteConditions(request.headers, facts);
+  assertCompleteConditions(request.headers, ports.facts(pin.cluster));
   const { body } = request;
   if (body === null) throw new S3Error("MalformedXML");
   const bytes = await readShortBody(body, maxCompleteBytes);
   const wanted = readCompleteRequest(bytes);
   if (wanted.kind === "error") throw wanted.error;
+  const etag = multipartEtag(wanted.parts.map((part) => part.etag));
+  const target = { pin, query, bucket, key, etag };
+  const sent = upstreamRequest(request, {
+    query,
+    body: { kind: "bytes", bytes },
+    payloadSha256: body.sha256,
+  });
+  return await answerInTime(request, ports, () => complete(request, ports, { sent, target }));
+}
+
+async function complete(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { sent, target }: { readonly sent: UpstreamRequest; readonly target: CompleteTarget },
+): Promise<OperationAnswer> {
+  const { pin, etag } = target;
+  const { backend } = ports.facts(pin.cluster);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
-    const response = await ports.upstream.send(
-      pin.cluster,
-      upstreamRequest(request, {
-        query,
-        body: { kind: "bytes", bytes },
-        payloadSha256: body.sha256,
-      }),
-      request.signal,
-    );
-    const etag = multipartEtag(wanted.parts.map((part) => part.etag));
-    const target = { pin, query, bucket, key, etag };
-    if (response.status === 500 && facts.backend === "rgw") {
+    const response = await ports.upstream.send(pin.cluster, sent, request.signal);
+    if (response.status === 500 && backend === "rgw") {
       return await unclearComplete(response, request, ports, target);
     }
     if (response.status !== 200) return passOn(response, pin.cluster);
@@ -134,7 +142,7 @@ export async function completeUpload(
     }
     // RGW answers for an upload that is gone with the object that is there, whoever wrote it.
     const other = reading.etag !== null && etag !== null && reading.etag !== etag;
-    if (other && facts.backend === "rgw") throw new S3Error("NoSuchUpload");
+    if (other && backend === "rgw") throw new S3Error("NoSuchUpload");
     const known = reading.etag ?? etag ?? (await presentEtag(request, ports, target));
     return kept(completedAnswer(request, target, { ...reading, etag: known }), response);
   });

@@ -18,7 +18,7 @@ import {
   passOn,
   upstreamRequest,
 } from "./send.ts";
-import { visibleCopy } from "./visible-copy.ts";
+import { isMiss, visibleCopy } from "./visible-copy.ts";
 import { refuseConditions } from "./write-conditions.ts";
 
 /** GetObjectAcl, GetObjectTagging, GetObjectRetention, GetObjectLegalHold, GetObjectTorrent. */
@@ -111,6 +111,6 @@ async function clusterOfCopy(request: OperationRequest, ports: OperationPorts): 
   );
   await discard(response);
   // A delete marker, or no right to look: the cluster itself says so to the request.
-  if (response.status !== 404) return cluster;
+  if (!isMiss(response)) return cluster;
   throw new S3Error("NoSuchKey");
 }

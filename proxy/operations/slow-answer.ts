@@ -13,7 +13,9 @@ import { readDocument } from "./send.ts";
 const patienceMs = 10_000;
 const betweenBlanksMs = 10_000;
 
-type Ports = Pick<OperationPorts, "timers" | "log">;
+type Ports = Pick<OperationPorts, "timers" | "log"> & {
+  readonly meter: Pick<OperationPorts["meter"], "errorAnswered">;
+};
 type Request = Pick<OperationRequest, "requestId" | "bucket" | "key">;
 
 /** The answer of `run`, or after a while one that waits for it. */
@@ -89,6 +91,8 @@ class SlowDocument implements ByteStream {
     } catch (caught) {
       const error = errorOf(caught);
       const { requestId, bucket, key } = this.#request;
+      const origin = error.cause instanceof UpstreamError ? "upstream" : "proxy";
+      this.#ports.meter.errorAnswered(origin, error.code);
       this.#ports.log.write("warn", "answer.failed_late", { requestId, code: error.code });
       const resource = `/${bucket ?? ""}/${key ?? ""}`;
       return bodyText(errorDocument(error, { resource, requestId, hostId: "headgate" }));

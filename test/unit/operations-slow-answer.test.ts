@@ -34,6 +34,7 @@ function fixture() {
       },
     },
     log: { write: (_level: string, event: string) => void events.push(event) },
+    meter: { errorAnswered: (origin: string, code: string) => void events.push(origin, code) },
   };
   const answered = answerInTime(request, ports, async () => await running);
   const tick = async (): Promise<void> => {
@@ -66,19 +67,19 @@ for (const [what, how, text, late] of [
     "a refusal",
     () => Promise.reject(new S3Error("SlowDown")),
     /<Error><Code>SlowDown<\/Code>.*<Resource>\/b\/k&lt;</,
-    ["answer.failed_late"],
+    ["proxy", "SlowDown", "answer.failed_late"],
   ],
   [
     "a broken cluster",
     () => Promise.reject(new UpstreamError("response_head", cluster)),
     /<Error><Code>ServiceUnavailable<\/Code>/,
-    ["answer.failed_late"],
+    ["upstream", "ServiceUnavailable", "answer.failed_late"],
   ],
   [
     "a fault of ours",
     () => Promise.reject(new TypeError("x")),
     /<Error><Code>InternalError<\/Code>/,
-    ["answer.failed_late"],
+    ["proxy", "InternalError", "answer.failed_late"],
   ],
   [
     "an answer that refuses",
@@ -87,7 +88,7 @@ for (const [what, how, text, late] of [
       return Promise.resolve(documentAnswer(document, cluster, 403));
     },
     /<Error><Code>AccessDenied<\/Code><Message>.+<\/Message>/,
-    ["answer.failed_late"],
+    ["proxy", "AccessDenied", "answer.failed_late"],
   ],
 ] as const) {
   t.test(`${what} that comes late stands behind blanks`, async (t) => {

@@ -1,0 +1,161 @@
+// Answers of a cluster that a proxy is led astray by: markers of deletion, refusals of our own signature,
+// lengths of bodies that do not come, stored encodings.
+
+import { gzipSync } from "node:zlib";
+import t, { type Test } from "tap";
+import { type FakeRgw, fakeRgw, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
+import { startTestHeadgate } from "../support/headgate.ts";
+import { openRaw, rawExchange, rawHead } from "../support/raw-http.ts";
+import { type Fields, openScene } from "../support/rgw-scene.ts";
+
+const marker = ["x-amz-delete-marker: true", "x-amz-version-id: v9"];
+
+/** A bucket `rep` that lies on two clusters, which are asked in order. */
+async function openPair(t: Test): Promise<{ front: FakeRgw; behind: FakeRgw; url: string }> {
+  const front = await fakeRgw(t);
+  const behind = await fakeRgw(t);
+  const { url } = await startTestHeadgate(t, {
+    clusters: { a: 1, b: 1 },
+    servers: {},
+    endpoints: { a: front.url, b: behind.url },
+    clusterSettings: "profile: rgw-pacific",
+  });
+  return { front, behind, url };
+}
+
+t.test("a delete marker ends the search for a key, a miss does not", async (t) => {
+  // https://github.com/versity/versitygw/issues/1029
+  const { front, behind, url } = await openPair(t);
+  const { etag } = behind.put("/rep/k", "older");
+  const reads: readonly (readonly [string, string, Fields])[] = [
+    ["GET", "", []],
+    ["HEAD", "", []],
+    ["GET", "", [["range", "bytes=0-1"]]],
+    ["GET", "", [["if-none-match", `"${etag}"`]]],
+    ["GET", "partNumber=1", []],
+    ["GET", "tagging=", []],
+    ["GET", "acl=", []],
+    ["GET", "attributes=", [["x-amz-object-attributes", "ETag"]]],
+  ];
+  for (const [method, query, headers] of reads) {
+    const name = `${method} ${query} ${JSON.stringify(headers)}`;
+    const asked = async () => {
+      behind.requests.length = 0;
+      const head = rawHead(url, { method, path: "/rep/k", query, headers });
+      const closing = head.replace(/\r\n\r\n$/, "\r\nconnection: close\r\n\r\n");
+      const { status, text } = await rawExchange(url, closing);
+      return { status, text, behind: behind.requests.some(({ path }) => path === "/rep/k") };
+    };
+    front.intercept = ({ path }) => (path === "/rep/k" ? rgwAnswer("404 Not Found", marker) : null);
+    const deleted = await asked();
+    t.match(deleted, { status: 404, behind: false }, name);
+    t.match(deleted.text, /x-amz-delete-marker: true\r\nx-amz-version-id: v9/i, name);
+    front.intercept = null;
+    t.match(await asked(), { behind: true }, `${name}, without a marker`);
+  }
+});
+
+t.test("what a cluster has against our signature is no fault of the client's", async (t) => {
+  // https://github.com/envoyproxy/envoy/issues/41047
+  // https://github.com/peak/s5cmd/issues/325
+  const ours = { status: 503, code: "ServiceUnavailable" };
+  const theirs = (code: string) => ({ status: 403, code });
+  const rows = [
+    ["ExpiredToken", ours, theirs("ExpiredToken")],
+    ["InvalidToken", ours, theirs("InvalidToken")],
+    ["TokenRefreshRequired", ours, theirs("TokenRefreshRequired")],
+    ["InvalidAccessKeyId", ours, theirs("InvalidAccessKeyId")],
+    ["SignatureDoesNotMatch", ours, theirs("SignatureDoesNotMatch")],
+    ["RequestTimeTooSkewed", ours, ours],
+    ["AuthorizationHeaderMalformed", ours, ours],
+    ["AccessDenied", theirs("AccessDenied"), theirs("AccessDenied")],
+  ] as const;
+  for (const [identity, at] of [
+    ["service", 1],
+    ["same", 2],
+  ] as const) {
+    const rgw = await fakeRgw(t);
+    const headgate = await startTestHeadgate(t, {
+      clusters: { only: 1 },
+      servers: {},
+      endpoints: { only: rgw.url },
+      identities: { only: identity },
+    });
+    for (const row of rows) {
+      const [code] = row;
+      rgw.intercept = (request) =>
+        request.path === "/rep/k" ? rgwError("403 Forbidden", code, request) : null;
+      for (const method of ["GET", "PUT", "DELETE"]) {
+        const length = method === "PUT" ? { contentLength: 0 } : {};
+        const head = rawHead(headgate.url, { method, path: "/rep/k", ...length });
+        const { status, text } = await rawExchange(headgate.url, head);
+        const seen = { status, code: /<Code>(\w+)</.exec(text)?.[1] };
+        t.strictSame(seen, row[at], `${identity}, ${method}, ${code}`);
+        if (seen.status === 503) {
+          t.notMatch(text, code);
+          t.match(headgate.logLines.at(-1), { event: "exchange.failed", fields: { cause: code } });
+        }
+      }
+    }
+  }
+});
+
+t.test("announced lengths of bodies that do not come hold nobody up", async (t) => {
+  // https://github.com/dotnet/aspnetcore/issues/5878
+  const { rgw, headgate } = await openScene(t, "aws");
+  const answers: readonly (readonly [string, string])[] = [
+    ["GET", 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\nContent-Length: 5\r\n\r\n'],
+    ["GET", 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\nTransfer-Encoding: chunked\r\n\r\n'],
+    ["HEAD", 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\nContent-Length: 5\r\n\r\n'],
+    ["HEAD", 'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 5\r\n\r\n'],
+    ["DELETE", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"],
+    ["DELETE", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+    ["DELETE", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"],
+  ];
+  const connection = await openRaw(headgate.url);
+  t.teardown(() => connection.socket.destroy());
+  let rest = 0;
+  for (const [method, given] of [...answers, ...answers]) {
+    rgw.intercept = ({ path }) => (path === "/rep/k" ? given : null);
+    const headers: Fields = method === "DELETE" ? [] : [["if-none-match", '"e"']];
+    await connection.write(rawHead(headgate.url, { method, path: "/rep/k", headers }));
+    const { text } = await connection.answer((all) => all.slice(rest).includes("\r\n\r\n"));
+    const answer = text.slice(rest);
+    t.equal(answer.slice(9, 12), given.slice(9, 12), given);
+    t.ok(answer.endsWith("\r\n\r\n"), "no byte of a body");
+    if (given.includes(" 304 ")) t.match(answer, /etag: "e"/i);
+    if (!given.includes(" 200 ")) t.notMatch(answer, /transfer-encoding|content-length/i);
+    rest = text.length;
+  }
+});
+
+t.test(
+  "what is stored in an encoding is given in it, whatever the client would take",
+  async (t) => {
+    // https://github.com/localstack/localstack/issues/8139
+    const { rgw, ask } = await openScene(t);
+    const stored = gzipSync("a text that gets shorter ".repeat(100));
+    const { etag } = rgw.put("/rep/k", stored, { lines: ["Content-Encoding: gzip"] });
+    const accepts: readonly Fields[] = [
+      [],
+      [["accept-encoding", "identity"]],
+      [["accept-encoding", "gzip, br"]],
+    ];
+    const ranges: readonly (readonly [Fields, Buffer])[] = [
+      [[], stored],
+      [[["range", "bytes=0-9"]], stored.subarray(0, 10)],
+      [[["range", "bytes=-7"]], stored.subarray(-7)],
+    ];
+    for (const accept of accepts) {
+      for (const [range, bytes] of ranges) {
+        const headers = [...accept, ...range];
+        const got = await ask("GET", "/rep/k", { headers });
+        t.ok(bytes.equals(Buffer.from(got.body, "latin1")), JSON.stringify(headers));
+        t.match(got.head, `content-length: ${bytes.length}`);
+        t.match(got.head, "content-encoding: gzip");
+        t.match(got.head, `etag: "${etag}"`);
+        t.notMatch(got.head, "transfer-encoding");
+      }
+    }
+  },
+);
