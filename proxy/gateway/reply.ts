@@ -30,23 +30,8 @@ export async function sendAnswer(
   options: ReplyOptions,
 ): Promise<number> {
   const { request, response } = options;
-  const fields: string[] = ["x-amz-request-id", options.requestId];
-  const hasBody = hasBodyStatus(answer.status);
-  for (const [name, value] of headers) {
-    // Clients wait for the body that a length beside 204 or 304 tells of (RFC 9110 §8.6).
-    if (hasBody || name !== "content-length") fields.push(name, value);
-  }
-  const body = answer.body;
-  if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
-  else if (
-    body === null &&
-    // What GET would send is not known here.
-    request.method !== "HEAD" &&
-    hasBody &&
-    fieldValue(headers, "content-length") === null
-  ) {
-    fields.push("content-length", "0");
-  }
+  const { body } = answer;
+  const fields = fieldsOf(answer, headers, options);
   closeIfUnread(options, fields);
   response.writeHead(answer.status, fields);
   if (request.method === "HEAD" || body === null) {
@@ -69,6 +54,30 @@ export async function sendAnswer(
   if (fieldValue(headers, "content-length") === null) response.end();
   else end(options, null);
   return sink.bytes();
+}
+
+function fieldsOf(
+  { status, body }: OperationAnswer,
+  headers: HeaderList,
+  { request, requestId }: ReplyOptions,
+): string[] {
+  const fields: string[] = ["x-amz-request-id", requestId];
+  const hasBody = hasBodyStatus(status);
+  for (const [name, value] of headers) {
+    // Clients wait for the body that a length beside 204 or 304 tells of (RFC 9110 §8.6).
+    if (hasBody || name !== "content-length") fields.push(name, value);
+  }
+  if (body instanceof Uint8Array) fields.push("content-length", String(body.length));
+  else if (
+    body === null &&
+    // What GET would send is not known here.
+    request.method !== "HEAD" &&
+    hasBody &&
+    fieldValue(headers, "content-length") === null
+  ) {
+    fields.push("content-length", "0");
+  }
+  return fields;
 }
 
 /** Sends an error of ours as S3 XML; as bare status where the method has no body. */
