@@ -269,6 +269,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     facts: (id) => profileFacts(clusterOf(id)?.profile ?? "", overrides.get(id)),
     identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
+    bucketLocation: config.buckets.location,
     get handleKeys() {
       return keys();
     },

@@ -45,6 +45,7 @@ interface RequestCells {
 const routeSources = new Set([
   "bucket_policy",
   "default_wheel",
+  "location",
   "pinned",
   "discovered",
   "settled",

@@ -37,6 +37,8 @@ export interface Config {
     readonly bundlePath: string | null;
     readonly memoMaxEntries: number;
   };
+  /** What GetBucketLocation tells. */
+  readonly buckets: { readonly location: "region" | "cluster" };
   /** Initial storage class pins. */
   readonly classes: ReadonlyMap<string, ClusterId>;
   /** 32 bytes each, the current first, up to two previous; null: kept in the state store. */
@@ -135,6 +137,7 @@ export function resolveConfig(data: Settings, checks: Checks, options: ResolveOp
       bundlePath: data.policy.bundle === "" ? null : data.policy.bundle,
       memoMaxEntries: data.policy.memo.max_entries,
     },
+    buckets: { location: data.buckets.location },
     classes: classesConfig(data, checks, options),
     handleKeys: keyFile(data, "handle_key_file", checks),
     sealKeys: keyFile(data, "seal_key_file", checks),

@@ -312,6 +312,13 @@ export const settings = group({
       max_entries: count(0, 10_000_000).prefault(10_000).describe("Remembered decisions; 0: none"),
     }).prefault({}),
   }).prefault({}),
+  buckets: group({
+    location: oneOf(["region", "cluster"])
+      .prefault("region")
+      .describe(
+        "What GetBucketLocation tells: what the first cluster says, or the id of the cluster of a bucket that is on one",
+      ),
+  }).prefault({}),
   classes: textMap.prefault({}).describe("Initial storage class pins, `CLASS: cluster`"),
   keys: group({
     handle_key_file: path

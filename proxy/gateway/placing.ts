@@ -2,6 +2,7 @@
 // when there is none), and the re-check at the commit point. Everything that reads the view twice
 // lives here, so that exchange.ts reads it once.
 
+import { undelete } from "../operations/bucket.ts";
 import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
 import { candidatesOf, clustersOf, isFixed } from "../placement/candidates.ts";
@@ -54,7 +55,9 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
     assertAllowed(decision);
   }
   if (record !== null) {
-    const moved = await resettleIfEmpty(record, facts, { view, parts });
+    const moved =
+      (await undeleteIfAbandoned(record, facts, parts)) ??
+      (await resettleIfEmpty(record, facts, { view, parts }));
     if (moved !== null) {
       record = moved;
       view = parts.views.current();
@@ -150,6 +153,19 @@ async function findBucket(
   if (found === null && facts.operation !== "CreateBucket") throw new S3Error("NoSuchBucket");
   await parts.views.reached(found?.modRevision ?? 0n);
   return found;
+}
+
+/** A write that meets a deletion left behind takes it back, as a repeated DeleteBucket would end it. */
+async function undeleteIfAbandoned(
+  record: Versioned<BucketRecord>,
+  { operation }: InputFacts,
+  { ports, views }: PlacingParts,
+): Promise<Versioned<BucketRecord> | null> {
+  if (record.value.phase !== "deleting" || !operationFacts[operation].places) return null;
+  if (operation === "CreateBucket" || !ports.resettler.abandoned(record)) return null;
+  const settled = await undelete(record, ports);
+  await views.reached(settled?.modRevision ?? 0n);
+  return settled;
 }
 
 /** An empty bucket follows policy at once; what holds objects waits for an operator. */

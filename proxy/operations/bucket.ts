@@ -4,10 +4,11 @@
 
 import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord } from "../placement/discovery.ts";
-import type { UpstreamIdentity } from "../placement/ports.ts";
+import { serviceIdentity, type UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
 import { onOneCluster } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
+import { bucketLocationDocument } from "../s3/bucket-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { isStrictBucketName } from "../s3/names.ts";
@@ -19,9 +20,11 @@ import { mutate } from "./mutation.ts";
 import {
   assertAbsenceKnown,
   bucketOf,
+  documentAnswer,
   emptyAnswer,
   firstCandidate,
   passOn,
+  readDocument,
   upstreamRequest,
 } from "./send.ts";
 
@@ -201,7 +204,20 @@ async function createEverywhere(
   throw failed.reason;
 }
 
-/** HeadBucket, GetBucketLocation: asked of the first cluster of the bucket. */
+/** What CreateBucket would have to be told to come to the same cluster, where the setting wants that. */
+export async function getBucketLocation(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const answer = await passBucketRequest(request, ports);
+  const only = request.candidates.length === 1 ? answer.cluster : null;
+  if (ports.bucketLocation === "region" || only === null || answer.status !== 200) return answer;
+  const { body } = answer;
+  if (body !== null && !(body instanceof Uint8Array)) await readDocument({ body });
+  return documentAnswer(bucketLocationDocument(only), only);
+}
+
+/** HeadBucket, …: asked of the first cluster of the bucket. */
 export async function passBucketRequest(
   request: OperationRequest,
   ports: OperationPorts,
@@ -281,6 +297,24 @@ async function removeEverywhere(
     null,
   );
   if (removed.kind === "conflict") throw changing();
+}
+
+/**
+ * Takes a deletion back that was left behind, by a crash or by clusters that were away: nobody was told
+ * that the bucket is gone. `null`: it stays as it is. What is made anew here is the service user's, so
+ * where a cluster knows its users only the owner's own request (to create or to delete) goes on.
+ */
+export async function undelete(
+  entry: Versioned<BucketRecord>,
+  ports: OperationPorts,
+): Promise<Versioned<BucketRecord> | null> {
+  const clusters = clustersOf(entry.value);
+  if (clusters.some((cluster) => ports.identity(cluster) !== "service")) return null;
+  if (!ports.membership.mayMutate()) return null;
+  await putBack(entry, serviceIdentity, ports);
+  const { tenant, name } = entry.value;
+  const now = ports.snapshots.current().buckets.find(tenant, name);
+  return now?.value.phase === "settled" ? now : null;
 }
 
 /** The bucket on all its clusters again. Where that fails too it stays `deleting`, for a repetition. */

@@ -74,6 +74,8 @@ export interface OperationPorts {
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */
   readonly region: (cluster: ClusterId) => string;
+  /** What GetBucketLocation tells: what the first cluster says, or the id of an only cluster. */
+  readonly bucketLocation: "region" | "cluster";
   readonly handleKeys: HandleKeys;
   readonly partSizes: PartSizes;
   readonly clock: Clock;
@@ -83,6 +85,12 @@ export interface OperationPorts {
   readonly meter: Meter;
   readonly log: Log;
 }
+
+/** What lists are made with. */
+export type ListPorts = Pick<
+  OperationPorts,
+  "upstream" | "snapshots" | "handleKeys" | "membership"
+>;
 
 /** A request body as the client sends it: verified only when its iteration has ended. */
 export interface ClientBody {

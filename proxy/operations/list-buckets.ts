@@ -15,8 +15,10 @@ import { S3Error } from "../s3/errors.ts";
 import type { ListOwner } from "../s3/listing.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { noTenant, parseBucketName } from "../s3/names.ts";
-import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import type { ListPorts, OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { documentAnswer, documentLimitBytes, readDocument, upstreamRequest } from "./send.ts";
+
+type Ports = Omit<ListPorts, "membership"> & Pick<OperationPorts, "identity" | "clock">;
 
 const tokenPurpose = "headgate bucket list token";
 /** A name of 255 bytes, sealed, in base64url, with room. */
@@ -24,12 +26,13 @@ const tokenMaxLength = 512;
 
 export async function listBuckets(
   request: OperationRequest,
-  ports: OperationPorts,
+  ports: Ports,
 ): Promise<OperationAnswer> {
   const reading = readListBucketsRequest(request.query);
   if (reading.kind === "error") throw reading.error;
   const wanted = reading.request;
-  const after = afterOf(wanted.continuationToken, ports);
+  const binding = [request.tenant, wanted.prefix];
+  const after = afterOf(wanted.continuationToken, binding, ports);
   const clusters = [...ports.snapshots.current().clusters.values()]
     .filter(({ value }) => value.state !== "removed")
     .map(({ value }) => value.id);
@@ -47,7 +50,8 @@ export async function listBuckets(
       owner: ownerOf(lists, clusters, { request, ports }),
       buckets: page.buckets,
       prefix: wanted.prefix,
-      continuationToken: page.truncated && page.last !== null ? tokenOf(page.last, ports) : null,
+      continuationToken:
+        page.truncated && page.last !== null ? tokenOf(page.last, binding, ports) : null,
     }),
     null,
   );
@@ -57,7 +61,7 @@ export async function listBuckets(
 function ownerOf(
   lists: readonly BucketList[],
   clusters: readonly ClusterId[],
-  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
+  { request, ports }: { readonly request: OperationRequest; readonly ports: Ports },
 ): ListOwner {
   const named = lists[0]?.owner ?? null;
   if (named !== null && clusters.every((cluster) => ports.identity(cluster) === "same")) {
@@ -75,7 +79,7 @@ async function visible(
   most: number,
   asking: {
     readonly request: OperationRequest;
-    readonly ports: OperationPorts;
+    readonly ports: Ports;
     /** Every cluster was asked as the caller itself. */
     readonly areCallers: boolean;
   },
@@ -91,19 +95,45 @@ async function visible(
     if (index % decisionsPerTurn === decisionsPerTurn - 1) await ports.clock.sleep(0, signal);
     const bucket = parseBucketName(listed.name);
     if (bucket === null) continue;
-    const ours = isCallers || records.find(request.tenant, bucket) !== undefined;
+    const record = records.find(request.tenant, bucket);
+    // One whose creation nobody was told of is not there yet, wherever it stands already.
+    if (record?.value.phase === "creating") continue;
+    const ours = isCallers || record !== undefined;
     if (ours && request.mayShow(bucket)) shown.push(listed);
   }
   return shown;
 }
 
-/** Null: the caller is nobody there. */
+/** Pages of one cluster's own list that one request reads at most. */
+const mostPages = 200;
+
+/** The whole list of one cluster. Null: the caller is nobody there. */
 async function askCluster(
   cluster: ClusterId,
   request: OperationRequest,
-  ports: OperationPorts,
+  ports: Ports,
 ): Promise<BucketList | null> {
-  const asked = upstreamRequest(request, { query: [] });
+  const buckets: ListedBucket[] = [];
+  let token: string | null = null;
+  for (let page = 0; page < mostPages; page += 1) {
+    const list: BucketList | null = await askPage(cluster, token, { request, ports });
+    if (list === null) return null;
+    buckets.push(...list.buckets);
+    token = list.continuationToken;
+    if (token === null) return { ...list, buckets };
+  }
+  throw new S3Error("ServiceUnavailable", {
+    message: "A cluster has more buckets than one request can list",
+  });
+}
+
+async function askPage(
+  cluster: ClusterId,
+  token: string | null,
+  { request, ports }: { readonly request: OperationRequest; readonly ports: Ports },
+): Promise<BucketList | null> {
+  const query = token === null ? [] : ([["continuation-token", token]] as const);
+  const asked = upstreamRequest(request, { query });
   const knowsUsers = ports.identity(cluster) !== "service";
   let response: UpstreamResponse;
   try {
@@ -123,19 +153,19 @@ async function askCluster(
   return reading.list;
 }
 
-function tokenOf(last: string, ports: OperationPorts): string {
+function tokenOf(last: string, binding: readonly string[], ports: Ports): string {
   return sealText(Buffer.from(last), {
     purpose: tokenPurpose,
-    binding: [],
+    binding,
     keys: ports.handleKeys,
   });
 }
 
-function afterOf(token: string | null, ports: OperationPorts): string | null {
+function afterOf(token: string | null, binding: readonly string[], ports: Ports): string | null {
   if (token === null) return null;
   const content = openText(token, {
     purpose: tokenPurpose,
-    binding: [],
+    binding,
     keys: ports.handleKeys,
     maxLength: tokenMaxLength,
   });

@@ -19,8 +19,11 @@ import { holdsAnything } from "./emptiness.ts";
 /** Members acknowledge within a watch's delay, unless a write past its commit point is under way. */
 const acknowledgeWithinMs = 3_000;
 const acknowledgePollMs = 50;
-/** A `rerouting` or `deleting` record that has stood this long was left behind by a crash. */
-const abandonedAfterMs = 20_000;
+/**
+ * A record that has stood in a phase this long was left behind by a crash. Deleting: what was asked of
+ * a cluster may still be carried out, so the time is Q (placement.md §1).
+ */
+const abandonedAfterMs = { rerouting: 20_000, deleting: 120_000 } as const;
 /** How long a bucket is taken for non-empty after it was seen so. */
 const nonEmptyForMs = 60_000;
 /** Writes do not wait for another attempt so soon after one that failed. */
@@ -67,7 +70,9 @@ export class Resettler implements Resettling {
       remember(this.#phaseSeen, id, { revision: entry.modRevision, atMs: nowMs });
       return false;
     }
-    return nowMs - seen.atMs > abandonedAfterMs;
+    const { phase } = entry.value;
+    if (phase !== "rerouting" && phase !== "deleting") return false;
+    return nowMs - seen.atMs > abandonedAfterMs[phase];
   }
 
   /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */

@@ -4,7 +4,13 @@
 import { S3Error } from "../s3/errors.ts";
 import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
-import { createBucket, deleteBucket, passBucketRequest, preflight } from "./bucket.ts";
+import {
+  createBucket,
+  deleteBucket,
+  getBucketLocation,
+  passBucketRequest,
+  preflight,
+} from "./bucket.ts";
 import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 import { copyObject } from "./copy-object.ts";
@@ -37,7 +43,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   DeleteBucket: deleteBucket,
   DeleteObject: deleteObject,
   DeleteObjects: deleteObjects,
-  GetBucketLocation: passBucketRequest,
+  GetBucketLocation: getBucketLocation,
   GetObject: readObject,
   GetObjectAttributes: getObjectAttributes,
   GetUsage: getUsage,

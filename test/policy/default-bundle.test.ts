@@ -40,6 +40,7 @@ t.test("the bundle says which fields its decisions depend on", async (t) => {
       "bucket.placement",
       "bucket.spread",
       "bucket.weighting",
+      "request.location_constraint",
       "request.storage_class",
     ],
   );

@@ -37,6 +37,8 @@ export interface TestHeadgate {
   readonly url: string;
   readonly adminUrl: string;
   readonly clusters: Readonly<Record<string, DemoServer>>;
+  /** Ends it before the test does, as a crash would. */
+  readonly stop: () => Promise<void>;
   readonly s3: S3Client;
   readonly accessLog: readonly AccessRecord[];
   readonly logLines: readonly {
@@ -76,6 +78,8 @@ export interface TestHeadgateOptions {
   readonly states?: Readonly<Record<string, string>>;
   /** Start over clusters that run already. */
   readonly servers?: Readonly<Record<string, DemoServer>>;
+  /** Milliseconds that its monotonic clock is ahead of the machine's. */
+  readonly aheadMs?: () => number;
 }
 
 const credentials = `
@@ -126,8 +130,13 @@ export async function startTestHeadgate(
   const servers = options.servers ?? (await startClusters(t, Object.keys(weights)));
   const accessLog: AccessRecord[] = [];
   const logLines: { level: LogLevel; event: string; fields: LogFields }[] = [];
+  const { aheadMs = () => 0 } = options;
+  const clock = {
+    ...system.clock,
+    monotonicMs: () => system.clock.monotonicMs() + aheadMs(),
+  };
   const headgate = await startHeadgate(testConfig(weights, servers, options), {
-    system,
+    system: { ...system, clock },
     version: "0.0.0-test",
     log: { write: (level, event, fields = {}) => logLines.push({ level, event, fields }) },
     accessLog: { write: (record) => accessLog.push(record) },
@@ -165,6 +174,7 @@ function running(
     url: headgate.s3Url,
     adminUrl,
     clusters: parts.servers,
+    stop: () => headgate.close(0),
     s3: client(),
     accessLog: parts.accessLog,
     logLines: parts.logLines,

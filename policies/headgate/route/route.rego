@@ -3,7 +3,8 @@
 # title: Routing
 # description: >
 #   Which clusters may hold the objects of a bucket, with their weights. Rules, in order: the
-#   bucket's own placement; the cluster that the storage class is pinned to; the default wheel.
+#   bucket's own placement; the location that its creation names, a cluster or a region; the cluster
+#   that the storage class is pinned to; the default wheel.
 #   Ranking keys over the answer is the host's work.
 # schemas:
 #   - input: schema.input
@@ -34,6 +35,17 @@ decision := {
 	has_placement
 	count(placement_weights) > 0
 } else := {
+	"weights": location_weights,
+	"mode": "strict",
+	"spread": spread,
+	"source": "location",
+	"reason": "the location that the creation of the bucket names",
+	"closed": closed,
+	"retry_after_seconds": retry_after_seconds,
+} if {
+	not has_placement
+	count(location_weights) > 0
+} else := {
 	"weights": {pinned_cluster: 1},
 	"mode": "strict",
 	"spread": spread,
@@ -43,6 +55,7 @@ decision := {
 	"retry_after_seconds": retry_after_seconds,
 } if {
 	not has_placement
+	not has_location
 	takes_named(data.headgate.clusters[pinned_cluster].state)
 } else := {
 	"weights": wheel_weights,
@@ -76,7 +89,27 @@ may_use_wheel if {
 
 may_use_wheel if {
 	not has_placement
+	not has_location
 	not pinned_cluster
+}
+
+# LocationConstraint of CreateBucket: the id of a cluster, else the region of some. Any other text
+# has no say here.
+location := input.request.location_constraint if is_string(input.request.location_constraint)
+
+has_location if data.headgate.clusters[location]
+
+has_location if {
+	some cluster in data.headgate.clusters
+	cluster.region == location
+}
+
+location_weights := {location: 1} if {
+	takes_named(data.headgate.clusters[location].state)
+} else := {id: weight |
+	some id, weight in wheel_weights
+	not data.headgate.clusters[location]
+	data.headgate.clusters[id].region == location
 }
 
 # Clusters of the placement that take new bytes. Weights of clusters are never mixed in.
@@ -127,6 +160,9 @@ default refusal_message := "No cluster takes new objects now"
 refusal_message := "The placement of this bucket is strict and all its clusters are draining" if {
 	has_placement
 	input.bucket.mode == "strict"
+} else := "No cluster of this location takes new buckets now" if {
+	not has_placement
+	has_location
 } else := "The storage class is pinned to a cluster that is draining" if {
 	not has_placement
 	pinned_cluster
