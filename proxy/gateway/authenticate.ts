@@ -172,7 +172,8 @@ export function signingCredentials(credential: Credential): SigningCredentials {
 export function identityOf(caller: { readonly credential: Credential | null }): UpstreamIdentity {
   const { credential } = caller;
   if (credential === null) return anonymousIdentity;
-  return { kind: "caller", accessKeyId: credential.accessKeyId };
+  const { accessKeyId, principal } = credential;
+  return { kind: "caller", accessKeyId, tenant: principal.tenant };
 }
 
 /** What the chunk signatures of a verified caller's body are chained to; null for an anonymous one. */

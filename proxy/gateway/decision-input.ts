@@ -8,7 +8,6 @@ import type { CopySource } from "../s3/copy-source.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { TenantName } from "../s3/names.ts";
-import { noTenant } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
 
@@ -50,7 +49,7 @@ const secretField = /^x-amz-(?:security-token|.*server-side-encryption-customer-
 
 /** The tenant that a bucket name without one belongs to: the caller's. */
 export function tenantOf(address: Address, principal: Principal): TenantName {
-  return address.tenant === noTenant ? principal.tenant : address.tenant;
+  return address.tenant ?? principal.tenant;
 }
 
 export function decisionInput(facts: InputFacts, record: BucketRecord | null): DecisionInput {

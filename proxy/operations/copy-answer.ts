@@ -6,7 +6,7 @@ import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
 import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
-import type { ClusterId } from "../s3/names.ts";
+import { type ClusterId, noTenant } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   assertAbsenceKnown,
@@ -23,7 +23,8 @@ import { type SourceState, sourceOf } from "./source-read.ts";
  */
 export function headersOnCluster(request: OperationRequest): HeaderList {
   const source = sourceOf(request);
-  const text = copySourceValue(source);
+  const { identity } = request;
+  const text = copySourceValue(source, identity.kind === "caller" ? identity.tenant : noTenant);
   return request.headers.map(([name, value]) => {
     if (name !== copySourceField) return [name, value];
     return [name, value.startsWith("/") ? text : text.slice(1)];

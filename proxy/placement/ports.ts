@@ -104,7 +104,12 @@ export interface UpstreamRequest {
  */
 export type UpstreamIdentity =
   | { readonly kind: "service" }
-  | { readonly kind: "caller"; readonly accessKeyId: AccessKeyId }
+  | {
+      readonly kind: "caller";
+      readonly accessKeyId: AccessKeyId;
+      /** The tenant of bucket names that name none, when the caller's own keys sign. */
+      readonly tenant: TenantName;
+    }
   | { readonly kind: "anonymous" };
 
 /** Whose keys sign what a caller asked for: the cluster's own, the caller's, or a pair mapped to it. */

@@ -22,7 +22,8 @@ type AddressStyle = "path" | "virtual-hosted";
 
 export interface Address {
   readonly style: AddressStyle;
-  readonly tenant: TenantName;
+  /** `-`: expressly none, `:b`; `null`: not named, so it is the caller's. */
+  readonly tenant: TenantName | null;
   /** `null`: the service itself (`/`). */
   readonly bucket: BucketName | null;
   /** `null`: the bucket itself (`/b` and `/b/`). */
@@ -58,8 +59,7 @@ export function parseAddress(
   const rest = path.slice(1);
   const label = bucketLabel(head.host, baseDomains);
   if (label !== null) return addressOf("virtual-hosted", label, rest);
-  if (rest === "")
-    return { kind: "address", style: "path", tenant: noTenant, bucket: null, key: null };
+  if (rest === "") return { kind: "address", style: "path", tenant: null, bucket: null, key: null };
   const slash = rest.indexOf("/");
   const segment = slash === -1 ? rest : rest.slice(0, slash);
   // As RGW answers `//bucket/key`.
@@ -67,16 +67,20 @@ export function parseAddress(
   return addressOf("path", segment, slash === -1 ? "" : rest.slice(slash + 1));
 }
 
-/** The address that a bucket segment, `b` or `tenant:b`, and a decoded key make; no key when empty. */
+/**
+ * The address that a bucket segment, `b`, `tenant:b` or `:b`, and a decoded key make; no key when
+ * empty.
+ */
 export function addressOf(style: AddressStyle, segment: string, keyText: string): AddressResult {
   const colon = segment.indexOf(":");
   const tenantText = colon === -1 ? "" : segment.slice(0, colon);
   // `-` is how records write "no tenant"; a client that sends it means something else.
-  const tenant = tenantText === noTenant ? null : parseTenantName(tenantText);
+  const named = tenantText === noTenant ? null : parseTenantName(tenantText);
   const bucket = parseBucketName(segment.slice(colon + 1));
-  if (tenant === null || bucket === null || (tenant === noTenant && otherApis.has(bucket))) {
+  if (named === null || bucket === null || (named === noTenant && otherApis.has(bucket))) {
     return refusal("InvalidBucketName", "The bucket name is not valid");
   }
+  const tenant = colon === -1 ? null : named;
   if (keyText === "") return { kind: "address", style, tenant, bucket, key: null };
   const key = parseObjectKey(keyText);
   if (key === null) return refusal("InvalidURI", "The key is not valid UTF-8");

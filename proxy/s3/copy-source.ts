@@ -14,8 +14,8 @@ import type { S3Operation } from "./operation.ts";
 import { decodeOnce, encodeComponent, encodePath } from "./percent.ts";
 
 export interface CopySource {
-  /** `-` when the value names none: then it is the caller's. */
-  readonly tenant: TenantName;
+  /** `-`: expressly none; `null`: not named, so it is the caller's. */
+  readonly tenant: TenantName | null;
   readonly bucket: BucketName;
   readonly key: ObjectKey;
   readonly versionId: string | null;
@@ -65,9 +65,14 @@ export function parseCopySource(field: string): CopySourceResult {
   return { kind: "source", source: { tenant, bucket, key, versionId } };
 }
 
-/** The value for an upstream, encoded once: `/tenant:b/a%20b?versionId=v`. */
-export function copySourceValue(source: CopySource): string {
-  const tenant = source.tenant === noTenant ? "" : `${source.tenant}:`;
+/**
+ * The value for an upstream, encoded once: `/tenant:b/a%20b?versionId=v`.
+ * @param ownTenant that of names without one; a bucket in no tenant is `:b` where it is not `-`.
+ */
+export function copySourceValue(source: CopySource, ownTenant: TenantName): string {
+  const { tenant: named } = source;
+  const isPlain = named === null || (named === noTenant && ownTenant === noTenant);
+  const tenant = isPlain ? "" : `${named === noTenant ? "" : named}:`;
   const version =
     source.versionId === null ? "" : `?versionId=${encodeComponent(source.versionId)}`;
   return `/${tenant}${source.bucket}/${encodePath(source.key)}${version}`;

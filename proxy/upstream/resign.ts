@@ -4,7 +4,7 @@
 
 import type { RequestBody, UpstreamRequest } from "../placement/ports.ts";
 import type { HeaderField } from "../s3/headers.ts";
-import { type BucketName, noTenant } from "../s3/names.ts";
+import { type BucketName, noTenant, type TenantName } from "../s3/names.ts";
 import { encodePath } from "../s3/percent.ts";
 import { encodeQuery } from "../s3/query.ts";
 import {
@@ -60,6 +60,8 @@ export interface ResignOptions {
   readonly keys: SigningKeys;
   /** `null`: sent without a signature. */
   readonly credentials: SigningCredentials | null;
+  /** Whose buckets a plain name means to the cluster; `-` but for keys of a tenant's user. */
+  readonly ownTenant: TenantName;
 }
 
 /** Addresses and signs a request for one endpoint of a cluster. */
@@ -68,8 +70,9 @@ export function resign(
   dialect: Dialect,
   options: ResignOptions,
 ): OutgoingHead {
-  const bucketHost = virtualBucket(request, dialect, options.secure);
-  const path = targetPath(request, bucketHost !== null);
+  const tenant = tenantPrefix(request.tenant, options.ownTenant);
+  const bucketHost = tenant === "" ? virtualBucket(request, dialect, options.secure) : null;
+  const path = targetPath(request, bucketHost !== null, tenant);
   const query = encodeQuery(request.query);
   const authority = dialect.host ?? options.authority;
   const host = bucketHost === null ? dialect.host : `${bucketHost}.${authority}`;
@@ -119,18 +122,20 @@ function virtualBucket(
   dialect: Dialect,
   secure: boolean,
 ): BucketName | null {
-  if (dialect.addressing === "path" || request.bucket === null || request.tenant !== noTenant) {
-    return null;
-  }
+  if (dialect.addressing === "path" || request.bucket === null) return null;
   return (secure ? dnsLabel : dnsLabels).test(request.bucket) ? request.bucket : null;
 }
 
-function targetPath(request: UpstreamRequest, bucketInHost: boolean): string {
+/** The colon between tenant and bucket is percent-encoded: canonical and sent form are one. */
+function tenantPrefix(tenant: TenantName, ownTenant: TenantName): string {
+  if (tenant !== noTenant) return `${tenant}%3A`;
+  return ownTenant === noTenant ? "" : "%3A";
+}
+
+function targetPath(request: UpstreamRequest, bucketInHost: boolean, tenant: string): string {
   const key = request.key === null ? "" : `/${encodePath(request.key)}`;
   if (request.bucket === null) return "/";
   if (bucketInHost) return key === "" ? "/" : key;
-  // The colon between tenant and bucket is percent-encoded: canonical and sent form are one.
-  const tenant = request.tenant === noTenant ? "" : `${request.tenant}%3A`;
   return `/${tenant}${request.bucket}${key}`;
 }
 

@@ -15,7 +15,7 @@ import {
   type UpstreamResponse,
 } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
-import type { AccessKeyId, ClusterId } from "../s3/names.ts";
+import type { AccessKeyId, ClusterId, TenantName } from "../s3/names.ts";
 import { noTenant, parseBucketName, parseObjectKey } from "../s3/names.ts";
 import { formatAmzDate, type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import type { AskAdmin } from "./admin-ops.ts";
@@ -272,6 +272,7 @@ class Pools implements UpstreamPools, Upstream {
       amzDate: this.#now(),
       keys: this.#keys,
       credentials,
+      ownTenant: ownTenantOf(cluster, request.identity),
     });
     return endpoint.send({
       cluster: cluster.id,
@@ -336,6 +337,11 @@ function callerCredentials(
   }
   const { accessKeyId, secretAccessKey, sessionToken = null } = pair;
   return { accessKeyId, secretAccessKey, sessionToken };
+}
+
+/** A mapped pair's tenant is not known here; such pairs are users without one. */
+function ownTenantOf({ identity }: UpstreamCluster, asking: UpstreamIdentity): TenantName {
+  return identity === "same" && asking.kind === "caller" ? asking.tenant : noTenant;
 }
 
 function sameTls(left: EndpointTls, right: EndpointTls): boolean {

@@ -9,9 +9,11 @@ import t, { type Test } from "tap";
 import type { UpstreamRequest } from "../../proxy/placement/ports.ts";
 import {
   noTenant,
+  parseAccessKeyId,
   parseBucketName,
   parseObjectKey,
   parseTenantName,
+  type TenantName,
 } from "../../proxy/s3/names.ts";
 import { emptyPayloadHash, SigningKeys, signRequest } from "../../proxy/s3/sigv4.ts";
 import { demoCluster, demoCredentials } from "../support/demo-cluster.ts";
@@ -94,6 +96,30 @@ t.test("bucket, tenant, service and query have one spelling", async (t) => {
   for (const [request, target] of cases) {
     t.equal((await server.headOf(a, request))[0], `GET ${target} HTTP/1.1`);
   }
+});
+
+t.test("a bucket in no tenant is named so where the signing user is in one", async (t) => {
+  const server = await echo(t);
+  const team = parseTenantName("team") ?? noTenant;
+  const accessKeyId = parseAccessKeyId("caller");
+  if (accessKeyId === null) throw new Error("No key id");
+  const asked = (tenant: TenantName): Partial<UpstreamRequest> => ({
+    tenant,
+    identity: { kind: "caller", accessKeyId, tenant: team },
+  });
+  const own = { accessKeyId: "caller", secretAccessKey: "sk" };
+  const callerKeys = () => ({ own, clusters: new Map() });
+  const of = (identity: "same" | "service") =>
+    adapter(t, {
+      endpoints: [server.url],
+      callerKeys,
+      cluster: { identity, addressing: "virtual" },
+    });
+  const same = of("same");
+  t.equal((await server.headOf(same, asked(noTenant)))[0], "GET /%3Abucket/key HTTP/1.1");
+  t.equal((await server.headOf(same, asked(team)))[0], "GET /team%3Abucket/key HTTP/1.1");
+  const service = of("service");
+  t.equal((await server.headOf(service, asked(noTenant)))[0], "GET /key HTTP/1.1");
 });
 
 t.test("virtual-hosted style puts the bucket in front of the host where it can", async (t) => {
