@@ -4,7 +4,8 @@
 # usage: s3tests.sh [-d DIR] [-n WORKERS] [-k (keep DIR)] CHECKOUT [options of pytest, such as -k WORD]
 # CHECKOUT: a work tree of ceph/s3-tests. Needs what a lab needs, opa, and `npm run build` before it.
 set -euo pipefail
-HERE=$(cd "$(dirname "$(readlink -f "$0")")" && pwd) HOME_DIR=$HERE/../..
+HERE=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
+HOME_DIR=$(cd "$HERE/../.." && pwd)
 W='' WORKERS=2 KEEP=0
 while getopts d:n:k o; do case $o in d) W=$OPTARG;; n) WORKERS=$OPTARG;; k) KEEP=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
@@ -31,11 +32,11 @@ if [ ! -e "$VENV/whole" ]; then
 fi
 "$HERE/services/rgw-up.sh" -d "$W/rgw" -a 17082 -b 17083 -m 17100 -u
 cp "$HERE/s3tests.yaml" "$W/config.yaml"
-opa build -t wasm -e headgate/authz/decision -e headgate/route/decision -o "$W/allow-all.tar.gz" \
-  "$HERE/s3tests-policy.rego" "$HOME_DIR/policies/headgate/route/route.rego"
+(cd "$HOME_DIR" && opa build -t wasm -e headgate/authz/decision -e headgate/route/decision -o "$W/allow-all.tar.gz" \
+  test/real/s3tests-policy.rego policies/headgate/route/route.rego)
 (cd "$W" && exec node "$HOME_DIR/dist/proxy/main.js" run -c "$W/config.yaml") >"$W/headgate.log" 2>&1 &
 HEADGATE=$!
-node "$HOME_DIR/dist/proxy/main.js" wait --admin-url http://127.0.0.1:17081 || { tail -5 "$W/headgate.log"; exit 1; }
+node "$HOME_DIR/dist/proxy/main.js" wait --ready --timeout 60s --admin-url http://127.0.0.1:17081 || { tail -5 "$W/headgate.log"; exit 1; }
 
 cat >"$W/s3tests.conf" <<C
 [DEFAULT]
