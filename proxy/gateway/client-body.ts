@@ -53,6 +53,7 @@ export function clientBody(options: ClientBodyOptions): ClientBody {
   return {
     lengthBytes: payload.lengthBytes,
     sha256: payload.sha256,
+    waitsForContinue: options.expectsContinue,
     trailer: decoder === null ? null : trailerOf(payload, decoder),
     chunks: ({ verifySha256 }) => new BodyReader(options, { decoder, verifySha256 }),
   };

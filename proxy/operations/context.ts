@@ -97,6 +97,8 @@ export interface ClientBody {
   readonly lengthBytes: number;
   /** Lower-case hex SHA-256 that the client signed, or null for an unsigned payload. */
   readonly sha256: string | null;
+  /** The client sends it when it is told to: not before the first byte is asked for. */
+  readonly waitsForContinue?: boolean;
   /** The checksum that the client sends behind it, verified when the iteration has ended. */
   readonly trailer?: BodyTrailer | null;
   /** Ends by throwing S3Error when the client sends less, stalls or the bytes are not those signed. */

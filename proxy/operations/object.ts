@@ -12,6 +12,7 @@ import { openGate, withChecksum } from "./gate.ts";
 import { mutate } from "./mutation.ts";
 import { askForPart, partNumberOf } from "./part-read.ts";
 import { discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
+import { uploadRefusal } from "./upload-permission.ts";
 import { visibleCopy } from "./visible-copy.ts";
 import { assertDeleteConditions, putConditions } from "./write-conditions.ts";
 
@@ -39,6 +40,8 @@ export async function putObject(
   const cluster = request.target ?? firstCandidate(request);
   const count = request.candidates.length;
   const headers = putConditions(request.headers, ports.facts(cluster), count);
+  const refusal = await uploadRefusal(request, ports, cluster);
+  if (refusal !== null) return refusal;
   const answer = await upload(request, ports, { cluster, query: request.query, headers });
   if (answer.status === 412) await assertMatchable(request, ports, { cluster, answer });
   if (answer.status < 300 && request.bucket !== null) {

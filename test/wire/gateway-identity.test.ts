@@ -13,6 +13,7 @@ import {
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import { startTestHeadgate, type TestHeadgateOptions } from "../support/headgate.ts";
+import { openRaw } from "../support/raw-http.ts";
 import { type ClusterUser, startUserCluster, type UserCluster } from "../support/user-cluster.ts";
 
 const pair = (name: string) => ({
@@ -213,6 +214,16 @@ t.test("a bundle may leave everything to the clusters, anonymous callers include
   t.equal(await ask("GET", "/hers/k"), 403, "the cluster refuses");
   t.equal(await ask("PUT", "/made-by-nobody"), 403);
   t.notOk(cluster.owners.has("made-by-nobody"));
+  const upload = async (path: string): Promise<number> => {
+    const raw = await openRaw(url);
+    const fields = `host: ${new URL(url).host}\r\nexpect: 100-continue\r\ncontent-length: 5\r\n`;
+    await raw.write(`PUT ${path} HTTP/1.1\r\n${fields}\r\n`);
+    const { status } = await raw.answer();
+    raw.socket.destroy();
+    return status;
+  };
+  t.equal(await upload("/hers/large"), 403, "refused before its body is asked for");
+  t.equal(await upload("/everybodys/large"), 100);
   const asked = cluster.asked.filter((line) => !line.endsWith(" as service"));
   t.ok(asked.length >= 5 && asked.every((line) => line.endsWith(" as anonymous")), asked.join());
 });
