@@ -57,11 +57,11 @@ export async function step(name, action) {
   count += 1;
   try {
     await action();
-    console.log(`ok ${name}`);
+    process.stdout.write(`ok ${name}\n`);
   } catch (error) {
     const line = /clients\/((?!steps)[\w-]+\.mjs:\d+)/.exec(error.stack ?? "")?.[1] ?? "";
     const text = `${error.name}: ${error.message}`.replaceAll("\n", " ").slice(0, 400);
-    console.log(`FAIL ${name} ${line} ${text}`);
+    process.stdout.write(`FAIL ${name} ${line} ${text}\n`);
   }
 }
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
 import { TestAuthority } from "../../support/certificates.ts";
-import { type ClientProgram, clientPrograms } from "./client-programs.ts";
+import { type ClientProgram, clientInstallLine, clientPrograms } from "./client-programs.ts";
 import { clientPair, type Headgate } from "./headgate.ts";
 import { type Lab, withLab } from "./lab.ts";
 import type { Outcome } from "./processes.ts";
@@ -165,6 +165,6 @@ export function testClientMatrix(t: Test, generation: Generation): void {
         for (const run of clients.runs) await checkKept(t, lab.direct("a"), run);
       });
     },
-    { generation, timeoutMs: 860_000 },
+    { generation, timeoutMs: 860_000, install: clientInstallLine },
   );
 }

@@ -57,9 +57,9 @@ function node(name: string, steps: number, kept: number): Omit<ClientProgram, "n
 export const clientPrograms: readonly ClientProgram[] = [
   { name: "cli2", title: "aws-cli 2", ...script("aws-cli.sh", 20, 8, "/usr/bin/aws") },
   { name: "cli1", title: "aws-cli 1", ...script("aws-cli.sh", 20, 8, join(venv, "aws")) },
-  { name: "boto-new", title: "boto3 1.43", ...python(join(venv, "python"), 44, 21) },
-  { name: "boto-old", title: "boto3 1.26", ...python("/usr/bin/python3", 41, 21) },
-  { name: "sdk", title: "AWS SDK v3 with lib-storage", ...node("aws-sdk.mjs", 51, 33) },
+  { name: "boto-new", title: "boto3 1.43", ...python(join(venv, "python"), 44, 20) },
+  { name: "boto-old", title: "boto3 1.26", ...python("/usr/bin/python3", 41, 20) },
+  { name: "sdk", title: "AWS SDK v3 with lib-storage", ...node("aws-sdk.mjs", 51, 32) },
   { name: "minio", title: "minio-js", ...node("minio-js.mjs", 29, 17) },
   { name: "s3cmd", title: "s3cmd", ...script("s3cmd.sh", 18, 7) },
   { name: "rclone", title: "rclone", ...script("rclone.sh", 16, 7) },

@@ -124,6 +124,8 @@ export interface LabOptions {
   readonly generation?: Generation;
   /** For all tests together, below the timeout of .taprc; 280,000 when absent. */
   readonly timeoutMs?: number;
+  /** How to get the commands, beside what every lab needs. */
+  readonly install?: string;
 }
 
 /**
@@ -136,10 +138,11 @@ export function withLab(
   body: (lab: Lab, test: RealTest) => Promise<void>,
   options: LabOptions = {},
 ): void {
-  const { generation = 16, timeoutMs = 280_000 } = options;
+  const { generation = 16, timeoutMs = 280_000, install } = options;
   const folder = generation === 16 ? [] : folderCommands;
   const needed = [...serviceCommands, ...folder, ...commands];
-  const requirement = requireCommands(t, needed, installLine);
+  const lines = install === undefined ? installLine : `${installLine}; ${install}`;
+  const requirement = requireCommands(t, needed, lines);
   void t.test(`on RGW ${generation}.2`, { ...requirement, timeout: timeoutMs }, async (t) => {
     const lab = await Lab.open(generation);
     t.teardown(() => lab.close());
