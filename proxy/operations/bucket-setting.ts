@@ -77,8 +77,15 @@ export async function writeBucketSetting(
       const done = index + 1;
       answer = await finish(cluster, send, { done, all: known.length });
     }
-    return answer;
+    return takenAway(request, answer);
   });
+}
+
+/** RGW 16.2 answers 200 to DELETE ?policy; S3 answers 204 whatever is taken away, and clients check it. */
+function takenAway(request: OperationRequest, answer: OperationAnswer): OperationAnswer {
+  if (operationFacts[request.operation].method !== "DELETE" || answer.status !== 200) return answer;
+  if (answer.body !== null && !(answer.body instanceof Uint8Array)) answer.body.cancel();
+  return emptyAnswer(204, answer.cluster);
 }
 
 /** The write to one more cluster: whatever goes wrong from here on, some have it and some not. */

@@ -3,6 +3,7 @@
 // copy. Where there are several candidates it is looked for by HEAD, because a 404 may also be that of
 // the setting.
 
+import { readTags } from "../s3/copy-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { queryValue } from "../s3/query.ts";
@@ -13,9 +14,11 @@ import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
   discard,
+  emptyAnswer,
   firstCandidate,
   isAbsenceKnown,
   passOn,
+  readDocument,
   upstreamRequest,
 } from "./send.ts";
 import { isMiss, visibleCopy } from "./visible-copy.ts";
@@ -68,8 +71,25 @@ export async function writeObjectSetting(
       }),
       request.signal,
     );
+    if (response.status === 500 && (await hasNoTags(request, ports, cluster))) {
+      await discard(response);
+      return emptyAnswer(204, cluster);
+    }
     return passOn(response, cluster);
   });
+}
+
+/** RGW 16.2 fails to take tags away from an object that has none; for S3 that is done already. */
+async function hasNoTags(
+  request: OperationRequest,
+  ports: OperationPorts,
+  cluster: ClusterId,
+): Promise<boolean> {
+  if (request.operation !== "DeleteObjectTagging") return false;
+  const question = upstreamRequest(request, { operation: "GetObjectTagging", headers: [] });
+  const response = await ports.upstream.send(cluster, question, request.signal);
+  const document = await readDocument(response);
+  return response.status === 200 && readTags(document) === "";
 }
 
 /** Ceph RGW's append, to the end of an object that may have one place only. */

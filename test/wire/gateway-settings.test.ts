@@ -28,6 +28,7 @@ import t from "tap";
 import type { DemoServer } from "../../proxy/demo/server.ts";
 import { readerKeys, startTestHeadgate } from "../support/headgate.ts";
 import { rawExchange, rawHead } from "../support/raw-http.ts";
+import { openScene } from "../support/rgw-scene.ts";
 
 const cors = {
   CORSRules: [{ AllowedMethods: ["GET"], AllowedOrigins: ["https://a.example"] }],
@@ -202,4 +203,26 @@ t.test("who may only read may read settings, and write none", async (t) => {
     reader.send(new PutBucketCorsCommand({ Bucket: "shown-settings", CORSConfiguration: cors })),
     { name: "AccessDenied" },
   );
+});
+
+t.test("what is taken away is 204, however an RGW says it", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const empty = "<Tagging><TagSet></TagSet></Tagging>";
+  const some = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>";
+  let tags = empty;
+  rgw.intercept = ({ method, query }) => {
+    const bytes = (status: string, body: string): string =>
+      `HTTP/1.1 ${status}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    if (method === "DELETE" && query.has("policy")) return bytes("200 OK", "");
+    if (method === "DELETE" && query.has("tagging")) {
+      return bytes("500 Internal Server Error", "<Error><Code>UnknownError</Code></Error>");
+    }
+    return query.has("tagging") ? bytes("200 OK", tags) : null;
+  };
+  t.equal((await ask("DELETE", "/rep", { query: "policy=" })).status, 204);
+  rgw.put("/rep/k", "x");
+  t.equal((await ask("DELETE", "/rep/k", { query: "tagging=" })).status, 204);
+  tags = some;
+  const failed = await ask("DELETE", "/rep/k", { query: "tagging=" });
+  t.equal(failed.status, 500, "a failure that left tags behind stays one");
 });
