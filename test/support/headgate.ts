@@ -11,7 +11,7 @@ import type { DemoServer } from "../../proxy/demo/server.ts";
 import { startDemoServer } from "../../proxy/demo/server.ts";
 import type { AccessRecord } from "../../proxy/gateway/trace.ts";
 import { system } from "../../proxy/main.ts";
-import type { LogFields, LogLevel } from "../../proxy/placement/ports.ts";
+import type { LogFields, LogLevel, Timers } from "../../proxy/placement/ports.ts";
 import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 
 export const clientKeys = { accessKeyId: "test-client", secretAccessKey: "test-client-secret" };
@@ -76,6 +76,8 @@ export interface TestHeadgateOptions {
   /** One more line of YAML for every cluster, `tls: {ca_file: ca.pem}`. */
   readonly clusterSettings?: string;
   readonly states?: Readonly<Record<string, string>>;
+  /** What waits for limits of time. */
+  readonly timers?: Timers;
   /** Start over clusters that run already. */
   readonly servers?: Readonly<Record<string, DemoServer>>;
   /** Milliseconds that its monotonic clock is ahead of the machine's. */
@@ -136,7 +138,7 @@ export async function startTestHeadgate(
     monotonicMs: () => system.clock.monotonicMs() + aheadMs(),
   };
   const headgate = await startHeadgate(testConfig(weights, servers, options), {
-    system: { ...system, clock },
+    system: { ...system, clock, timers: options.timers ?? system.timers },
     version: "0.0.0-test",
     log: { write: (level, event, fields = {}) => logLines.push({ level, event, fields }) },
     accessLog: { write: (record) => accessLog.push(record) },
