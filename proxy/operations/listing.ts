@@ -12,7 +12,7 @@ import { ListMerge } from "../s3/listing-merge.ts";
 import { maxListPageBytes, readListPage } from "../s3/listing-page.ts";
 import type { ListRequest } from "../s3/listing-request.ts";
 import { readListRequest, upstreamListQuery } from "../s3/listing-request.ts";
-import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
 import { listRefusal } from "./list-refusal.ts";
 import {
   assertAbsenceKnown,
@@ -24,7 +24,7 @@ import {
 
 export async function listObjects(
   request: OperationRequest,
-  ports: OperationPorts,
+  ports: ListPorts,
 ): Promise<OperationAnswer> {
   const bucket = bucketOf(request);
   const reading = readListRequest(request.query, request.operation === "ListObjectsV2" ? 2 : 1);
@@ -70,11 +70,7 @@ function startOf(list: ListRequest, binding: () => TokenBinding): ListPosition |
   return after === "" ? null : { kind: "key", text: after };
 }
 
-function tokenOf(
-  page: MergedPage,
-  binding: () => TokenBinding,
-  ports: OperationPorts,
-): string | null {
+function tokenOf(page: MergedPage, binding: () => TokenBinding, ports: ListPorts): string | null {
   if (!page.truncated || page.last === null) return null;
   const { revision } = ports.snapshots.current();
   return listToken({ ...page.last, revision }, binding());
@@ -82,7 +78,7 @@ function tokenOf(
 
 interface Asking {
   readonly request: OperationRequest;
-  readonly ports: OperationPorts;
+  readonly ports: ListPorts;
 }
 
 /** Feeds the merge until it has its page. Returns an upstream's error answer to pass on, if one. */

@@ -142,13 +142,19 @@ export function firstCandidate(request: OperationRequest): ClusterId {
  * Whether a 404 means that the key is absent. A fenced member may not know every cluster of a bucket
  * (placement.md rule 8); a frozen bucket's clusters do not change.
  */
-export function isAbsenceKnown(request: OperationRequest, ports: OperationPorts): boolean {
+export function isAbsenceKnown(
+  request: Pick<OperationRequest, "record">,
+  ports: Pick<OperationPorts, "membership">,
+): boolean {
   const { record } = request;
   return ports.membership.mayMutate() || (record !== null && isFixed(record.value));
 }
 
 /** @throws S3Error ServiceUnavailable where absence is not known. */
-export function assertAbsenceKnown(request: OperationRequest, ports: OperationPorts): void {
+export function assertAbsenceKnown(
+  request: Pick<OperationRequest, "record">,
+  ports: Pick<OperationPorts, "membership">,
+): void {
   if (isAbsenceKnown(request, ports)) return;
   throw new S3Error("ServiceUnavailable", {
     message: "Absence cannot be told while the placement state is out of reach",

@@ -15,7 +15,7 @@ import {
   uploadListDocument,
   uploadListQuery,
 } from "../s3/upload-list.ts";
-import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
 import { listRefusal } from "./list-refusal.ts";
 import {
   assertAbsenceKnown,
@@ -31,7 +31,7 @@ const mostPages = 200;
 
 export async function listUploads(
   request: OperationRequest,
-  ports: OperationPorts,
+  ports: ListPorts,
 ): Promise<OperationAnswer> {
   const reading = readUploadListRequest(request.query);
   if (reading.kind === "error") throw reading.error;
@@ -59,7 +59,7 @@ export async function listUploads(
 
 interface Asking {
   readonly request: OperationRequest;
-  readonly ports: OperationPorts;
+  readonly ports: ListPorts;
 }
 
 /** Gives every upload of a cluster to the choice. Returns the error to answer with, if one. */

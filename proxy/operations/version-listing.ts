@@ -2,17 +2,19 @@
 // passed on; where a bucket is on several, each key's versions are those of its visible copy.
 
 import { S3Error } from "../s3/errors.ts";
-import { commonPrefixOf, lastKeyUnder } from "../s3/listing.ts";
 import type { ClusterId } from "../s3/names.ts";
-import type { VersionListRequest, VersionPage } from "../s3/version-list.ts";
+import type { VersionListRequest, VersionPage, VersionPosition } from "../s3/version-list.ts";
 import {
+  holdsKey,
   mergeVersionPages,
   readVersionListRequest,
   readVersionPage,
+  resumePosition,
+  VersionStream,
   versionListDocument,
   versionListQuery,
 } from "../s3/version-list.ts";
-import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
 import { listRefusal } from "./list-refusal.ts";
 import {
   assertAbsenceKnown,
@@ -25,16 +27,18 @@ import {
 
 export async function listVersions(
   request: OperationRequest,
-  ports: OperationPorts,
+  ports: ListPorts,
 ): Promise<OperationAnswer> {
   const reading = readVersionListRequest(request.query);
   if (reading.kind === "error") throw reading.error;
   const list = reading.request;
   assertAbsenceKnown(request, ports);
   firstCandidate(request);
-  const asked = request.candidates.length > 1 ? resumed(list) : list;
+  const asking = { request, ports };
+  const starts = await startsOf(list, asking);
+  if (starts.kind === "refused") return starts.answer;
   const pages = await Promise.all(
-    request.candidates.map((cluster) => pageOf(cluster, asked, { request, ports })),
+    starts.positions.map(([cluster, from]) => streamOf(cluster, from, { ...asking, list })),
   );
   const refused = pages.find((page) => page.kind === "refused");
   if (refused !== undefined) return refused.answer;
@@ -48,28 +52,77 @@ export async function listVersions(
   );
 }
 
-/** A marker that is a rolled-up prefix stands behind all of it, on whichever upstream. */
-function resumed(list: VersionListRequest): VersionListRequest {
-  const { keyMarker, versionIdMarker, prefix, delimiter } = list;
-  if (versionIdMarker !== "" || commonPrefixOf(keyMarker, prefix, delimiter) !== keyMarker) {
-    return list;
-  }
-  return { ...list, keyMarker: lastKeyUnder(keyMarker) };
+interface Asking {
+  readonly request: OperationRequest;
+  readonly ports: ListPorts;
 }
 
-type Fetched =
-  | { readonly kind: "page"; readonly page: VersionPage }
-  | { readonly kind: "refused"; readonly answer: OperationAnswer };
+type Refused = { readonly kind: "refused"; readonly answer: OperationAnswer };
+type Fetched = { readonly kind: "page"; readonly page: VersionPage } | Refused;
+
+type Starts =
+  | {
+      readonly kind: "starts";
+      readonly positions: readonly (readonly [ClusterId, VersionPosition])[];
+    }
+  | Refused;
+
+/**
+ * Where each cluster goes on. A version is known to the cluster alone that shows the key of the marker:
+ * elsewhere the key is shadowed, all of it. A spread bucket has no versions but `null`, wherever a key is.
+ */
+async function startsOf(list: VersionListRequest, asking: Asking): Promise<Starts> {
+  const from = resumePosition(list);
+  const { candidates, record } = asking.request;
+  const everywhere = candidates.map((cluster) => [cluster, from] as const);
+  const { versionIdMarker } = from;
+  const isPlain = versionIdMarker === "null" && record?.value.conflict !== true;
+  if (candidates.length < 2 || versionIdMarker === "" || isPlain) {
+    return { kind: "starts", positions: everywhere };
+  }
+  const probe = { ...list, prefix: from.keyMarker, delimiter: "", maxKeys: 1 };
+  const beginning = { keyMarker: "", versionIdMarker: "" };
+  const seen = await Promise.all(
+    candidates.map((cluster) => pageOf(cluster, beginning, { ...asking, list: probe })),
+  );
+  const refused = seen.find((page) => page.kind === "refused");
+  if (refused !== undefined) return refused;
+  const holder = seen.findIndex(
+    (page) => page.kind === "page" && holdsKey(page.page, from.keyMarker),
+  );
+  return {
+    kind: "starts",
+    positions: everywhere.map(([cluster], index) => [
+      cluster,
+      index === holder ? from : { ...from, versionIdMarker: "" },
+    ]),
+  };
+}
+
+type ClusterAsking = Asking & { readonly list: VersionListRequest };
+
+async function streamOf(
+  cluster: ClusterId,
+  from: VersionPosition,
+  asking: ClusterAsking,
+): Promise<Fetched> {
+  const stream = new VersionStream(asking.list, from);
+  for (let need = stream.need; need !== null; need = stream.need) {
+    const fetched = await pageOf(cluster, need, asking);
+    if (fetched.kind === "refused") return fetched;
+    if (stream.feed(fetched.page) === "stalled") throw unreadable("stalled");
+  }
+  return { kind: "page", page: stream.page() };
+}
 
 async function pageOf(
   cluster: ClusterId,
-  list: VersionListRequest,
-  asking: { readonly request: OperationRequest; readonly ports: OperationPorts },
+  from: VersionPosition,
+  { request, ports, list }: ClusterAsking,
 ): Promise<Fetched> {
-  const { request, ports } = asking;
   const response = await ports.upstream.send(
     cluster,
-    upstreamRequest(request, { query: versionListQuery(list) }),
+    upstreamRequest(request, { query: versionListQuery(list, from) }),
     request.signal,
   );
   if (response.status !== 200) {
@@ -79,7 +132,11 @@ async function pageOf(
   }
   const reading = readVersionPage(await readDocument(response));
   if (reading.kind === "page") return reading;
-  throw new S3Error("ServiceUnavailable", {
-    message: `A cluster answers a list of versions that cannot be read: ${reading.fault}`,
+  throw unreadable(reading.fault);
+}
+
+function unreadable(fault: string): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster answers a list of versions that cannot be read: ${fault}`,
   });
 }

@@ -31,6 +31,7 @@ export interface PageNeed {
   readonly after: string | null;
   /** Set only when the cursor's last page was empty and yet truncated. */
   readonly continuationToken: string | null;
+  /** What is left of the page, or this stream's share of it. */
   readonly maxKeys: number;
 }
 
@@ -53,7 +54,8 @@ export type FeedResult =
 
 type Item =
   | { readonly kind: "key"; readonly text: string; readonly entry: ListEntry }
-  | { readonly kind: "prefix"; readonly text: string };
+  /** `folded`: rolled up here, so the upstream may go on with more keys of it. */
+  | { readonly kind: "prefix"; readonly text: string; readonly folded: boolean };
 
 interface Cursor {
   items: readonly Item[];
@@ -65,6 +67,8 @@ interface Cursor {
 }
 
 const taken: FeedResult = { kind: "taken" };
+/** Up to so many keys a second round costs more than the keys that are read for nothing. */
+const shareFrom = 100;
 
 export class ListMerge {
   readonly #options: ListMergeOptions;
@@ -86,15 +90,19 @@ export class ListMerge {
   /** The pages without which nothing more can be given; none when `result` is ready. */
   needs(): readonly PageNeed[] {
     const left = this.#left();
+    const waiting = [...this.#cursors.entries()].filter(
+      ([, cursor]) => !cursor.exhausted && cursor.at >= cursor.items.length,
+    );
+    const isFull = left === 0 && this.#options.maxKeys > 0;
+    if (isFull && !this.#mayBeAll(waiting.map(([, cursor]) => cursor))) return [];
     // With max-keys=0 each cluster is asked once all the same: it may refuse, or not have the bucket.
-    if (left === 0 && this.#options.maxKeys > 0) return [];
-    const needs: PageNeed[] = [];
-    for (const [index, cursor] of this.#cursors.entries()) {
-      if (cursor.exhausted || cursor.at < cursor.items.length) continue;
-      const { after, continuationToken } = cursor;
-      needs.push({ cursor: index, after, continuationToken, maxKeys: left });
-    }
-    return needs;
+    const maxKeys = isFull ? 1 : this.#share(left, waiting.length);
+    return waiting.map(([cursor, { after, continuationToken }]) => ({
+      cursor,
+      after,
+      continuationToken,
+      maxKeys,
+    }));
   }
 
   /** Takes the page that answers the need of that cursor, and gives all that is certain by now. */
@@ -128,6 +136,26 @@ export class ListMerge {
       truncated: this.#options.maxKeys > 0 && more,
       last: this.#last,
     };
+  }
+
+  /**
+   * How many keys to ask each of the waiting streams for. All that are left from each would read every
+   * key once for each stream; a spread bucket's next keys come from all streams in about equal numbers,
+   * and where they do not, whoever runs out is asked again. Prefixes are often the same everywhere.
+   */
+  #share(left: number, waiting: number): number {
+    if (waiting < 2 || left <= shareFrom || this.#options.delimiter !== "") return left;
+    return Math.min(left, Math.ceil((left / waiting) * 1.2) + 8);
+  }
+
+  /** Whether a full page has all there is, should nothing but keys of its last prefix follow. */
+  #mayBeAll(waiting: readonly Cursor[]): boolean {
+    const isFolded = ({ items }: Cursor): boolean => {
+      const last = items.at(-1);
+      return last?.kind === "prefix" && last.folded;
+    };
+    const rest = this.#cursors.some(({ items, at }) => at < items.length);
+    return !rest && waiting.every(isFolded);
   }
 
   #left(): number {
@@ -196,7 +224,7 @@ function itemsOf(page: ListPage, options: ListMergeOptions): readonly Item[] | F
   const takePrefixes = (before: string | null): void => {
     for (let text = commonPrefixes[prefixAt]; text !== undefined; text = commonPrefixes[prefixAt]) {
       if (before !== null && compareKeys(text, before) > 0) return;
-      items.push({ kind: "prefix", text });
+      items.push({ kind: "prefix", text, folded: false });
       prefixAt += 1;
     }
   };
@@ -205,7 +233,9 @@ function itemsOf(page: ListPage, options: ListMergeOptions): readonly Item[] | F
     const group = commonPrefixOf(entry.key, prefix, delimiter);
     const text = group ?? entry.key;
     takePrefixes(text);
-    items.push(group === null ? { kind: "key", text, entry } : { kind: "prefix", text });
+    items.push(
+      group === null ? { kind: "key", text, entry } : { kind: "prefix", text, folded: true },
+    );
   }
   takePrefixes(null);
   if (commonPrefixes.some((text) => !text.startsWith(prefix))) return "foreign";

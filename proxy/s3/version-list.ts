@@ -5,7 +5,7 @@
 
 import type { S3Error } from "./errors.ts";
 import type { QueryList, QueryParameter } from "./headers.ts";
-import { compareKeys } from "./listing.ts";
+import { commonPrefixOf, compareKeys, lastKeyUnder, upstreamDelimiter } from "./listing.ts";
 import { readListRequest } from "./listing-request.ts";
 import { encodePath } from "./percent.ts";
 import { queryValue } from "./query.ts";
@@ -47,8 +47,16 @@ export function readVersionListRequest(query: QueryList): VersionListReading {
   return { kind: "request", request };
 }
 
-/** The query that asks one cluster. */
-export function versionListQuery(request: VersionListRequest): QueryList {
+/** Where a list of versions goes on: behind that version of the key, `""` behind all of them. */
+export interface VersionPosition {
+  readonly keyMarker: string;
+  readonly versionIdMarker: string;
+}
+
+/** The query that asks one cluster for what follows `position`. */
+export function versionListQuery(given: VersionListRequest, position: VersionPosition): QueryList {
+  const delimiter = upstreamDelimiter(given.prefix, given.delimiter);
+  const request = { ...given, ...position, delimiter };
   const query: QueryParameter[] = [
     ["versions", null],
     ["max-keys", String(request.maxKeys)],
@@ -134,13 +142,97 @@ function ascends(items: readonly VersionItem[]): boolean {
 }
 
 /**
+ * A position inside a rolled-up prefix stands behind all of it: S3 gives no prefix that is not greater
+ * than the marker, and upstreams differ in whether they do.
+ */
+export function resumePosition(request: VersionListRequest): VersionPosition {
+  const { keyMarker, versionIdMarker, prefix, delimiter } = request;
+  const prefixOf = commonPrefixOf(keyMarker, prefix, delimiter);
+  if (prefixOf === null) return { keyMarker, versionIdMarker };
+  return { keyMarker: lastKeyUnder(prefixOf), versionIdMarker: "" };
+}
+
+/**
+ * What one cluster holds behind a position, page by page, until it is as much as the answer may have:
+ * an upstream may give less than it was asked for, and versions that it should have rolled up.
+ */
+export class VersionStream {
+  readonly #request: VersionListRequest;
+  readonly #items: VersionItem[] = [];
+  #position: VersionPosition | null;
+  #next: VersionMarker | null = null;
+
+  constructor(request: VersionListRequest, position: VersionPosition) {
+    this.#request = request;
+    this.#position = position;
+  }
+
+  /** Where the cluster must be asked to go on; `null` when the page is ready. */
+  get need(): VersionPosition | null {
+    return this.#position;
+  }
+
+  /** Takes the answer to `need`; `stalled`: it goes on where it began. */
+  feed(page: VersionPage): "taken" | "stalled" {
+    const from = this.#position;
+    this.#position = null;
+    for (const item of page.items) this.#take(item);
+    const goesOn = page.truncated && this.#request.maxKeys > 0;
+    this.#next = goesOn ? this.#nextOf(page) : null;
+    if (!goesOn) return "taken";
+    if (this.#next === null) return "stalled";
+    if (this.#isEnough(page)) return "taken";
+    const next = this.#behind(this.#next);
+    this.#position = next;
+    const stalls =
+      next.keyMarker === from?.keyMarker && next.versionIdMarker === from.versionIdMarker;
+    return stalls ? "stalled" : "taken";
+  }
+
+  /** All that was taken, which may be more than a page. */
+  page(): VersionPage {
+    return { items: this.#items, truncated: this.#next !== null, next: this.#next };
+  }
+
+  #take(item: VersionItem): void {
+    const { prefix, delimiter } = this.#request;
+    const text = commonPrefixOf(item.text, prefix, delimiter);
+    const last = this.#items.at(-1);
+    if (text === null) this.#items.push(item);
+    else if (last?.kind !== "prefix" || last.text !== text) {
+      this.#items.push({ kind: "prefix", text });
+    }
+  }
+
+  /** Not where only keys of a prefix that was rolled up here may follow: then nothing does. */
+  #isEnough(page: VersionPage): boolean {
+    const isOpen = page.items.at(-1)?.kind === "version" && this.#items.at(-1)?.kind === "prefix";
+    return this.#items.length > this.#request.maxKeys - (isOpen ? 0 : 1);
+  }
+
+  #behind(next: VersionMarker): VersionPosition {
+    const last = this.#items.at(-1);
+    return last?.kind === "prefix" && next.key.startsWith(last.text)
+      ? { keyMarker: lastKeyUnder(last.text), versionIdMarker: "" }
+      : { keyMarker: next.key, versionIdMarker: next.versionId ?? "" };
+  }
+
+  #nextOf(page: VersionPage): VersionMarker | null {
+    const last = this.#items.at(-1);
+    const { next } = page;
+    if (last === undefined || page.items.length === 0) return next;
+    return next !== null && compareKeys(next.key, last.text) >= 0 ? next : markerOf(last);
+  }
+}
+
+/**
  * The page of several clusters, front first: a key is shown by the first of them that has it. Ends
- * where one of the pages ends that is truncated, since what follows there is not known; such a page has
- * fewer than `maxKeys`, and says where it goes on.
+ * where one of the pages ends that is truncated, since what follows there is not known; such a page may
+ * have fewer than `maxKeys` where keys are on several clusters, and says where it goes on.
  */
 export function mergeVersionPages(pages: readonly VersionPage[], maxKeys: number): VersionPage {
   const [only] = pages;
-  if (pages.length === 1 && only !== undefined) {
+  if (pages.length === 1 && only !== undefined && only.items.length <= maxKeys) {
     return maxKeys === 0 ? { ...only, truncated: false, next: null } : only;
   }
   const items: VersionItem[] = [];
@@ -195,6 +287,12 @@ function skip(
 function markerOf(item: VersionItem): VersionMarker {
   const versionId = item.kind === "version" ? childText(item.node, "VersionId") : null;
   return { key: item.text, versionId };
+}
+
+/** Whether the page begins with versions of exactly this key. */
+export function holdsKey(page: VersionPage, key: string): boolean {
+  const [first] = page.items;
+  return first?.kind === "version" && first.text === key;
 }
 
 /** The answer to ListObjectVersions. */

@@ -312,6 +312,21 @@ void t.test("does not trust an answer that would lose or repeat keys", async (t)
   );
 });
 
+void t.test(
+  "a full page that ends in a prefix rolled up here has perhaps all there is",
+  async (t) => {
+    const rolled = mergeOf(1, { delimiter: "/", maxKeys: 1 });
+    rolled.feed(0, page({ entries: keys("a/1"), truncated: true }));
+    const need = { cursor: 0, after: lastKeyUnder("a/"), continuationToken: null, maxKeys: 1 };
+    t.strictSame(rolled.needs(), [need]);
+    rolled.feed(0, page({}));
+    t.equal(rolled.result()?.truncated, false);
+    const upstream = mergeOf(1, { delimiter: "/", maxKeys: 1 });
+    upstream.feed(0, page({ commonPrefixes: ["a/"], truncated: true }));
+    t.equal(upstream.result()?.truncated, true, "the upstream's own prefix is whole");
+  },
+);
+
 void t.test("takes no page that it did not ask for", async (t) => {
   const merge = mergeOf(2);
   merge.feed(0, page({ entries: keys("a") }));

@@ -14,7 +14,9 @@ import type { VersionPage } from "../../proxy/s3/version-list.ts";
 import {
   mergeVersionPages,
   readVersionPage,
+  VersionStream,
   versionListDocument,
+  versionListQuery,
 } from "../../proxy/s3/version-list.ts";
 import { childText } from "../../proxy/s3/xml.ts";
 
@@ -27,12 +29,12 @@ t.test("a cluster's list of versions is kept, names and markers encoded as asked
   const request = {
     prefix: "a ",
     delimiter: "/",
-    maxKeys: 2,
+    maxKeys: 3,
     keyMarker: "a%",
     versionIdMarker: "m",
     encodingType: "url",
   } as const;
-  const page = mergeVersionPages([reading.page], 2);
+  const page = mergeVersionPages([reading.page], 3);
   const text = versionListDocument(request, { bucket: "ours", page });
   for (const part of [
     "<Name>ours</Name><Prefix>a%20</Prefix><KeyMarker>a%25</KeyMarker>",
@@ -146,6 +148,51 @@ t.test("the versions of several clusters are those of the keys' first holders", 
     { numRuns: 300 },
   );
   t.pass("300 bucket contents");
+});
+
+function answered(truncated: boolean, inner: string): VersionPage {
+  const reading = readVersionPage(
+    Buffer.from(
+      `<ListVersionsResult><IsTruncated>${truncated}</IsTruncated>${inner}</ListVersionsResult>`,
+    ),
+  );
+  if (reading.kind === "error") throw new Error(reading.fault);
+  return reading.page;
+}
+
+t.test("a cluster is asked until it gave a page, or has no more", async (t) => {
+  const request = {
+    prefix: "a/",
+    delimiter: "//",
+    maxKeys: 2,
+    keyMarker: "",
+    versionIdMarker: "",
+    encodingType: null,
+  };
+  const start = { keyMarker: "", versionIdMarker: "" };
+  const stream = new VersionStream(request, start);
+  const empty = answered(true, "<NextKeyMarker>a/0</NextKeyMarker>");
+  t.equal(stream.feed(empty), "taken");
+  t.strictSame(stream.need, { keyMarker: "a/0", versionIdMarker: "" }, "empty is not the end");
+  t.equal(stream.feed(empty), "stalled");
+  t.strictSame(versionListQuery(request, { keyMarker: "a/0", versionIdMarker: "" }), [
+    ["versions", null],
+    ["max-keys", "2"],
+    ["prefix", "a/"],
+    ["key-marker", "a/0"],
+  ]);
+  const rolling = new VersionStream(request, start);
+  const version = (key: string): string =>
+    `<Version><Key>${key}</Key><VersionId>null</VersionId></Version>`;
+  rolling.feed(answered(true, version("a/1") + version("a/b//1")));
+  t.equal(Buffer.byteLength(rolling.need?.keyMarker ?? ""), 1024, "behind all of the prefix");
+  rolling.feed(answered(false, ""));
+  t.match(rolling.page(), {
+    items: [{ text: "a/1" }, { kind: "prefix", text: "a/b//" }],
+    truncated: false,
+  });
+  const lost = new VersionStream(request, start);
+  t.equal(lost.feed(answered(true, "")), "stalled", "it does not say where it goes on");
 });
 
 const noMarker: UploadListRequest = {

@@ -1,0 +1,309 @@
+// Clusters in memory that answer lists in the documents of S3, and the operations over them: what the
+// properties of merged lists are shown on. They differ as real ones do (ListHabit), give fewer rows than
+// asked for, and know keys, versions, uploads and buckets that a test says they hold.
+
+import type {
+  ListPorts,
+  OperationPorts,
+  OperationRequest,
+} from "../../proxy/operations/context.ts";
+import { bucketTableOf } from "../../proxy/placement/bucket-table.ts";
+import {
+  type ByteStream,
+  serviceIdentity,
+  type UpstreamRequest,
+} from "../../proxy/placement/ports.ts";
+import type { BucketRecord, ClusterRecord } from "../../proxy/placement/records.ts";
+import { handleKeys } from "../../proxy/placement/sealed-text.ts";
+import type { QueryList } from "../../proxy/s3/headers.ts";
+import { commonPrefixOf } from "../../proxy/s3/listing.ts";
+import type { ClusterId } from "../../proxy/s3/names.ts";
+import { noTenant } from "../../proxy/s3/names.ts";
+import type { S3Operation } from "../../proxy/s3/operation.ts";
+import { encodePath } from "../../proxy/s3/percent.ts";
+import { queryValue } from "../../proxy/s3/query.ts";
+import { element, group, readXml, s3Document, type XmlElement } from "../../proxy/s3/xml.ts";
+import { bucketNamed, clusterNamed } from "./placement-names.ts";
+import { type ListHabit, listPage, sortedKeys } from "./s3-list-cluster.ts";
+
+export interface HeldLists {
+  readonly habit: ListHabit;
+  /** The most rows of a page, whatever is asked for. */
+  readonly limit: number;
+  /** Key → its versions, newest first. Lists of objects show them as the ETag. */
+  readonly versions?: ReadonlyMap<string, readonly string[]>;
+  readonly uploads?: readonly { readonly key: string; readonly id: string }[];
+  /** Name → creation date. */
+  readonly buckets?: ReadonlyMap<string, string>;
+}
+
+export const listBucket = bucketNamed("lists");
+
+export function clusterIdOf(index: number): ClusterId {
+  return clusterNamed(`c${index}`);
+}
+
+export type ListAsk = (operation: S3Operation, query: QueryList) => OperationRequest;
+
+/** The parts of operations over these clusters, and requests for them. */
+export function overClusters(
+  clusters: readonly HeldLists[],
+  options: { readonly conflict?: boolean } = {},
+): {
+  readonly ports: ListPorts & Pick<OperationPorts, "identity" | "clock">;
+  readonly ask: ListAsk;
+  /** `c0 ListObjectsV2 max-keys=3`, in order. */
+  readonly asked: readonly string[];
+} {
+  const ids = clusters.map((_, index) => clusterIdOf(index));
+  const keys = handleKeys(new Uint8Array(32).fill(7));
+  if (keys === null) throw new Error("Test keys are refused");
+  const record = { value: recordOf(ids, options.conflict ?? false), modRevision: 1n };
+  const snapshot = {
+    revision: 5n,
+    origin: "live",
+    clusters: new Map(ids.map((id) => [id, { value: clusterOf(id), modRevision: 1n }])),
+    classes: new Map(),
+    buckets: bucketTableOf([record]),
+    data: new Map(),
+    credentials: new Map(),
+  } as const;
+  const asked: string[] = [];
+  return {
+    asked,
+    ports: {
+      upstream: {
+        async send(cluster, request) {
+          const held = clusters[ids.indexOf(cluster)];
+          if (held === undefined) throw new Error("no such cluster");
+          const most = request.query.filter(([name]) => name.startsWith("max-"));
+          asked.push([cluster, request.operation, ...most.map((one) => one.join("="))].join(" "));
+          return { status: 200, headers: [], body: bodyOf(answerOf(held, request)) };
+        },
+      },
+      snapshots: {
+        current: () => snapshot,
+        reached: async () => {},
+        subscribe: () => () => {},
+      },
+      handleKeys: keys,
+      membership: { id: "test", mayMutate: () => true, beginMutation: () => () => {} },
+      identity: () => "service",
+      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
+    },
+    ask: (operation, query) => ({
+      operation,
+      tenant: noTenant,
+      bucket: operation === "ListBuckets" ? null : listBucket,
+      key: null,
+      query,
+      headers: [],
+      body: null,
+      record,
+      candidates: ids,
+      target: null,
+      route: null,
+      placement: null,
+      locationConstraint: null,
+      source: null,
+      form: null,
+      deletion: null,
+      caller: "test",
+      identity: serviceIdentity,
+      location: "http://test/lists",
+      requestId: "test",
+      commit: async () => () => {},
+      mayShow: () => true,
+      mayDelete: async () => [],
+      signal: new AbortController().signal,
+    }),
+  };
+}
+
+function recordOf(ids: readonly ClusterId[], conflict: boolean): BucketRecord {
+  return {
+    tenant: noTenant,
+    name: listBucket,
+    origin: conflict ? "discovered" : "created",
+    owner: null,
+    placement: null,
+    route: {
+      weights: new Map(ids.map((id) => [id, 1])),
+      mode: "weighted",
+      spread: "object",
+      source: "default_wheel",
+    },
+    epochs: [1],
+    order: ids,
+    phase: "settled",
+    extra: [],
+    conflict,
+    frozen: false,
+    location: null,
+    createdAt: "2026-11-30T00:00:00.000Z",
+  };
+}
+
+function clusterOf(id: ClusterId): ClusterRecord {
+  return {
+    id,
+    state: "live",
+    weight: 1,
+    endpoints: [],
+    profile: "s3-generic",
+    region: "us-east-1",
+    addressing: "path",
+    labels: {},
+  };
+}
+
+function bodyOf(document: string): ByteStream {
+  const bytes = Buffer.from(document);
+  return {
+    takeWhole: () => bytes,
+    pipe: async (sink) => void sink.write(bytes),
+    cancel: () => {},
+    async *[Symbol.asyncIterator]() {
+      yield bytes;
+    },
+  };
+}
+
+const documents: Readonly<
+  Partial<Record<S3Operation, (held: HeldLists, text: Parameter) => string>>
+> = {
+  ListObjectsV2: objectsDocument,
+  ListObjectVersions: versionsDocument,
+  ListMultipartUploads: uploadsDocument,
+  ListBuckets: bucketsDocument,
+};
+
+function answerOf(held: HeldLists, request: UpstreamRequest): string {
+  const document = documents[request.operation];
+  if (document === undefined) throw new Error(`${request.operation} is no list`);
+  return document(held, (name) => queryValue(request.query, name) ?? "");
+}
+
+type Parameter = (name: string) => string;
+
+function objectsDocument(held: HeldLists, text: Parameter): string {
+  const after = text("start-after");
+  const page = listPage(
+    sortedKeys(held.versions?.keys() ?? []),
+    {
+      prefix: text("prefix"),
+      delimiter: text("delimiter"),
+      after: after === "" ? null : after,
+      maxKeys: Math.min(Number(text("max-keys")), held.limit),
+    },
+    { habit: held.habit, etag: "" },
+  );
+  return s3Document("ListBucketResult", [
+    element("EncodingType", "url"),
+    element("IsTruncated", String(page.truncated)),
+    ...page.entries.map(({ key }) =>
+      group("Contents", [
+        element("Key", encodePath(key)),
+        element("ETag", held.versions?.get(key)?.join() ?? ""),
+        text("fetch-owner") === "true"
+          ? group("Owner", [element("ID", "o"), element("DisplayName", "O")])
+          : "",
+      ]),
+    ),
+    ...page.commonPrefixes.map((prefix) =>
+      group("CommonPrefixes", [element("Prefix", encodePath(prefix))]),
+    ),
+  ]);
+}
+
+/** Versions of a key behind a marker: behind the version, none where the marker names none. */
+function versionsBehind(
+  key: string,
+  all: readonly string[],
+  marker: { readonly key: string; readonly version: string },
+): readonly string[] {
+  if (marker.key === "") return all;
+  const order = Buffer.compare(Buffer.from(key), Buffer.from(marker.key));
+  if (order !== 0) return order > 0 ? all : [];
+  if (marker.version === "") return [];
+  const at = all.indexOf(marker.version);
+  if (at === -1) throw new Error(`version ${marker.version} is not one of ${key} here`);
+  return all.slice(at + 1);
+}
+
+type VersionRow = readonly [key: string, version: string | null];
+
+function versionRows(held: HeldLists, text: Parameter): readonly VersionRow[] {
+  const [prefix, delimiter] = [text("prefix"), text("delimiter")];
+  const marker = { key: text("key-marker"), version: text("version-id-marker") };
+  const rows: VersionRow[] = [];
+  for (const key of sortedKeys(held.versions?.keys() ?? [])) {
+    if (!key.startsWith(prefix)) continue;
+    const rolled = commonPrefixOf(key, prefix, delimiter);
+    for (const version of versionsBehind(key, held.versions?.get(key) ?? [], marker)) {
+      if (rolled === null) rows.push([key, version]);
+      else if (rows.at(-1)?.[0] !== rolled) rows.push([rolled, null]);
+    }
+  }
+  return rows;
+}
+
+function versionsDocument(held: HeldLists, text: Parameter): string {
+  const rows = versionRows(held, text);
+  const page = rows.slice(0, Math.min(Number(text("max-keys")), held.limit));
+  const truncated = page.length > 0 && page.length < rows.length;
+  const [nextKey = "", nextVersion = null] = truncated ? (page.at(-1) ?? []) : [];
+  return s3Document("ListVersionsResult", [
+    element("IsTruncated", String(truncated)),
+    element("NextKeyMarker", nextKey),
+    element("NextVersionIdMarker", nextVersion ?? ""),
+    ...page.map(([name, version]) =>
+      version === null
+        ? group("CommonPrefixes", [element("Prefix", name)])
+        : group("Version", [element("Key", name), element("VersionId", version)]),
+    ),
+  ]);
+}
+
+function uploadsDocument(held: HeldLists, text: Parameter): string {
+  const marker = text("key-marker");
+  const after = `${marker}.${text("upload-id-marker")}`;
+  const behind = (held.uploads ?? [])
+    .map((upload) => ({ ...upload, name: `${upload.key}.${upload.id}` }))
+    .filter(({ key, name }) => key.startsWith(text("prefix")) && (marker === "" || name > after))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const page = behind.slice(0, Math.min(Number(text("max-uploads")), held.limit));
+  const last = page.at(-1);
+  return s3Document("ListMultipartUploadsResult", [
+    element("NextKeyMarker", last?.key ?? ""),
+    element("NextUploadIdMarker", last?.id ?? ""),
+    element("IsTruncated", String(page.length < behind.length)),
+    ...page.map(({ key, id }) =>
+      group("Upload", [element("Key", key), element("UploadId", id), element("Initiated", "t")]),
+    ),
+  ]);
+}
+
+function bucketsDocument(held: HeldLists, text: Parameter): string {
+  const names = [...(held.buckets ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const behind = names.filter(([name]) => name > text("continuation-token"));
+  const page = behind.slice(0, held.limit);
+  return s3Document("ListAllMyBucketsResult", [
+    group("Owner", [element("ID", "service")]),
+    group(
+      "Buckets",
+      page.map(([name, date]) =>
+        group("Bucket", [element("Name", name), element("CreationDate", date)]),
+      ),
+    ),
+    page.length < behind.length ? element("ContinuationToken", page.at(-1)?.[0] ?? "") : "",
+  ]);
+}
+
+/** The root of an answer's document. */
+export function rootOf(body: ByteStream | Uint8Array | null): XmlElement {
+  if (!(body instanceof Uint8Array)) throw new Error("the answer is no document");
+  const reading = readXml(body, { maxBytes: 64 * 1024 * 1024 });
+  if (reading.kind === "error") throw new Error(reading.fault);
+  return reading.root;
+}

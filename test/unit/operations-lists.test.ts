@@ -1,0 +1,405 @@
+// Every list over several clusters is, page by page, the list of one cluster that holds the union: the
+// operations whole, from the client's query to the document, against the plain definition of a list.
+
+import fc from "fast-check";
+import t from "tap";
+import { listBuckets } from "../../proxy/operations/list-buckets.ts";
+import { listObjects } from "../../proxy/operations/listing.ts";
+import { listUploads } from "../../proxy/operations/upload-listing.ts";
+import { listVersions } from "../../proxy/operations/version-listing.ts";
+import { readUploadHandle } from "../../proxy/placement/upload-handle.ts";
+import { noTenant } from "../../proxy/s3/names.ts";
+import { childOf, childrenOf, childText } from "../../proxy/s3/xml.ts";
+import {
+  clusterIdOf,
+  type HeldLists,
+  listBucket,
+  overClusters,
+  rootOf,
+} from "../support/list-clusters.ts";
+import {
+  defined,
+  encodedText,
+  type Page,
+  type Piece,
+  pagesOf,
+  type Query,
+  readPage,
+  same,
+  walk,
+} from "../support/list-definition.ts";
+import { keyNamed } from "../support/placement-names.ts";
+import type { ListHabit } from "../support/s3-list-cluster.ts";
+
+// Few letters, so that keys, prefixes and delimiters collide; blanks, signs that a query or a form means
+// something by, a line break; U+E000–U+FFFF against U+10000, where UTF-16 order is not byte order.
+const letters = ["a", "b", "/", "/", "-", ".", " ", "+", "%", "\n", "é", "\ue000", "\uffff", "😀"];
+const word = fc
+  .array(fc.constantFrom(...letters), { minLength: 1, maxLength: 5 })
+  .map((parts) => parts.join(""));
+const longest = word.map((text) => text + "z".repeat(1024 - Buffer.byteLength(text)));
+const key = fc.oneof({ arbitrary: word, weight: 12 }, { arbitrary: longest, weight: 1 });
+const delimiter = fc.constantFrom("", "", "/", "/", "//", "-", "a", "😀", "/-", " ");
+const prefix = fc.oneof(fc.constant(""), fc.constant(""), word, fc.constantFrom("a", "a/", "/"));
+const marker = fc.oneof(fc.constant(""), fc.constant(""), key);
+const habit = fc.constantFrom<ListHabit>("plain", "skipping", "flat");
+const limit = fc.constantFrom(1, 2, 3, 1000);
+const pageSize = fc.constantFrom(0, 1, 2, 7, 1000, 1001, 2_147_483_647);
+const place = fc.constantFrom(0, 1, 2, 3);
+
+/** Keys with the clusters that have them: mostly one. */
+const holdings = fc.record({
+  habits: fc.array(fc.tuple(habit, limit), { minLength: 2, maxLength: 4 }),
+  keys: fc.array(
+    fc.tuple(
+      key,
+      fc.oneof(
+        place.map((at) => [at]),
+        fc.array(place, { maxLength: 3 }),
+      ),
+    ),
+    {
+      maxLength: 30,
+    },
+  ),
+});
+
+/** The clusters, and of each key the first cluster that has it. */
+function clustersOf(
+  given: { readonly habits: readonly (readonly [ListHabit, number])[] },
+  keys: readonly (readonly [key: string, places: readonly number[]])[],
+  versions: (key: string, cluster: number) => readonly string[],
+): { readonly clusters: readonly HeldLists[]; readonly fronts: ReadonlyMap<string, number> } {
+  const maps = given.habits.map(() => new Map<string, readonly string[]>());
+  for (const [text, places] of keys) {
+    for (const at of places) {
+      const cluster = at % maps.length;
+      maps[cluster]?.set(text, versions(text, cluster));
+    }
+  }
+  const fronts = new Map<string, number>();
+  for (const [cluster, map] of [...maps.entries()].toReversed()) {
+    for (const text of map.keys()) fronts.set(text, cluster);
+  }
+  const clusters = given.habits.map(([habit, limit], index): HeldLists => {
+    return { habit, limit, versions: maps[index] ?? new Map() };
+  });
+  return { clusters, fronts };
+}
+
+t.test("ListObjects and ListObjectsV2", async (t) => {
+  const asked = fc.record({
+    prefix,
+    delimiter,
+    marker,
+    pageSize,
+    url: fc.boolean(),
+    owner: fc.boolean(),
+    version: fc.constantFrom(1, 2),
+    lastKey: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(holdings, asked, async (given, list) => {
+      const { clusters, fronts } = clustersOf(given, given.keys, (_, at) => [`of ${at}`]);
+      const { ports, ask } = overClusters(clusters);
+      const second = list.version === 2;
+      const fixed: Query = [
+        ...(second ? ([["list-type", "2"]] as const) : []),
+        ["prefix", list.prefix],
+        ["delimiter", list.delimiter],
+        ["max-keys", String(list.pageSize)],
+        ...(list.url ? ([["encoding-type", "url"]] as const) : []),
+        ...(list.owner ? ([["fetch-owner", "true"]] as const) : []),
+      ];
+      const start: Query = [[second ? "start-after" : "marker", list.marker]];
+      const pages = await walk(
+        async (more) => {
+          const query = [...fixed, ...(more.length === 0 ? start : more)];
+          const answer = await listObjects(
+            ask(second ? "ListObjectsV2" : "ListObjects", query),
+            ports,
+          );
+          return rootOf(answer.body);
+        },
+        (root) => {
+          const page = readPage(root, {
+            name: "Contents",
+            mark: (node) => {
+              const owner = childOf(node, "Owner");
+              if ((owner !== null) !== (!second || list.owner)) throw new Error("owner");
+              return childText(node, "ETag") ?? "";
+            },
+          });
+          if (childText(root, "MaxKeys") !== String(Math.min(list.pageSize, 1000))) {
+            throw new Error("MaxKeys");
+          }
+          const count = childText(root, "KeyCount");
+          if (second && count !== String(page.pieces.length)) throw new Error("KeyCount");
+          return page;
+        },
+        (root, page) => {
+          if (second)
+            return [["continuation-token", childText(root, "NextContinuationToken") ?? ""]];
+          // Without a delimiter a client of S3 goes on behind the last key, and ignores NextMarker.
+          const last = page.pieces.at(-1)?.text ?? "";
+          const marked = encodedText(root, "NextMarker") ?? "";
+          return [["marker", list.lastKey && list.delimiter === "" ? last : marked]];
+        },
+      );
+      const rows = [...fronts].map(([text, at]) => [text, `of ${at}`] as const);
+      same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
+    }),
+    { numRuns: 400 },
+  );
+  t.pass("same pages, the front-most cluster's rows, owners as asked");
+});
+
+t.test("ListObjectVersions of a spread bucket, whose objects have one version each", async (t) => {
+  const asked = fc.record({ prefix, delimiter, marker, pageSize, url: fc.boolean() });
+  await fc.assert(
+    fc.asyncProperty(holdings, asked, async (given, list) => {
+      const { clusters, fronts } = clustersOf(given, given.keys, () => ["null"]);
+      const rows = [...fronts.keys()].map((text) => [text, "null"] as const);
+      const pages = await versionPages(clusters, list, false);
+      same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
+    }),
+    { numRuns: 300 },
+  );
+  t.pass("same pages");
+});
+
+t.test("ListObjectVersions of a bucket that was found on several clusters", async (t) => {
+  const counts = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 4, maxLength: 4 });
+  const asked = fc.record({ prefix, delimiter, pageSize, url: fc.boolean(), counts });
+  await fc.assert(
+    fc.asyncProperty(holdings, asked, async (given, list) => {
+      const { clusters, fronts } = clustersOf(given, given.keys, (_, at) =>
+        Array.from({ length: list.counts[at] ?? 1 }, (_, age) =>
+          at === 1 && age === 0 ? "null" : `${at}-${age}`,
+        ),
+      );
+      const rows = [...fronts].flatMap(([text, at]) =>
+        (clusters[at]?.versions?.get(text) ?? []).map((version) => [text, version] as const),
+      );
+      const pages = await versionPages(clusters, { ...list, marker: "" }, true);
+      const wanted = defined(rows, { ...list, after: "" });
+      // A page may be short where a cluster's rows are shadowed, never empty or too long.
+      const most = Math.min(list.pageSize, 1000);
+      if (pages.some((page) => page.truncated && page.pieces.length === 0))
+        throw new Error("empty");
+      if (pages.some((page) => page.pieces.length > most)) throw new Error("too long");
+      const whole = (all: readonly Page[]): Page => ({
+        pieces: (["row", "prefix"] as const).flatMap((kind) =>
+          all.flatMap((page) => page.pieces.filter((piece) => piece.kind === kind)),
+        ),
+        truncated: false,
+      });
+      same([whole(pages)], [whole(pagesOf(wanted, list.pageSize))]);
+    }),
+    { numRuns: 300 },
+  );
+  t.pass("each key's versions are those of the first cluster that has it, on any page");
+});
+
+async function versionPages(
+  clusters: readonly HeldLists[],
+  list: {
+    readonly prefix: string;
+    readonly delimiter: string;
+    readonly marker: string;
+    readonly pageSize: number;
+    readonly url: boolean;
+  },
+  conflict: boolean,
+): Promise<readonly Page[]> {
+  const { ports, ask } = overClusters(clusters, { conflict });
+  const fixed: Query = [
+    ["versions", ""],
+    ["prefix", list.prefix],
+    ["delimiter", list.delimiter],
+    ["max-keys", String(list.pageSize)],
+    ...(list.url ? ([["encoding-type", "url"]] as const) : []),
+  ];
+  return await walk(
+    async (more) => {
+      const query = [
+        ...fixed,
+        ...(more.length === 0 ? [["key-marker", list.marker] as const] : more),
+      ];
+      return rootOf((await listVersions(ask("ListObjectVersions", query), ports)).body);
+    },
+    (root) =>
+      readPage(root, { name: "Version", mark: (node) => childText(node, "VersionId") ?? "" }),
+    (root) => {
+      const version = childText(root, "NextVersionIdMarker");
+      return [
+        ["key-marker", encodedText(root, "NextKeyMarker") ?? ""],
+        ...(version === null ? [] : ([["version-id-marker", version]] as const)),
+      ];
+    },
+  );
+}
+
+t.test("ListMultipartUploads", async (t) => {
+  const uploads = fc.uniqueArray(fc.tuple(key, place, fc.integer({ min: 10, max: 99 })), {
+    maxLength: 25,
+    selector: ([text, at, id]) => `${at} ${id} ${text}`,
+  });
+  const asked = fc.record({ prefix, delimiter, marker, pageSize, url: fc.boolean() });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(limit, { minLength: 2, maxLength: 4 }),
+      uploads,
+      asked,
+      async (limits, given, list) => {
+        const clusters = limits.map(
+          (limit, index): HeldLists => ({
+            habit: "plain",
+            limit,
+            uploads: given
+              .filter(([, at]) => at % limits.length === index)
+              .map(([text, , id]) => ({ key: text, id: String(id) })),
+          }),
+        );
+        const { ports, ask } = overClusters(clusters);
+        const markOf = (cluster: string, id: string): string => `${cluster} ${id}`;
+        const rows = given
+          .map(
+            ([text, at, id]) =>
+              [text, markOf(clusterIdOf(at % limits.length), String(id))] as const,
+          )
+          .filter(
+            ([text, mark], index, all) =>
+              all.findIndex(([a, b]) => a === text && b === mark) === index,
+          )
+          .toSorted(([, a], [, b]) => (a < b ? -1 : 1));
+        const fixed: Query = [
+          ["uploads", ""],
+          ["prefix", list.prefix],
+          ["delimiter", list.delimiter],
+          ["max-uploads", String(list.pageSize)],
+          ...(list.url ? ([["encoding-type", "url"]] as const) : []),
+        ];
+        const pages = await walk(
+          async (more) => {
+            const start = more.length === 0 ? [["key-marker", list.marker] as const] : more;
+            const query = [...fixed, ...start];
+            return rootOf((await listUploads(ask("ListMultipartUploads", query), ports)).body);
+          },
+          (root) =>
+            readPage(root, {
+              name: "Upload",
+              mark: (node, text) => {
+                const pin = readUploadHandle(childText(node, "UploadId") ?? "", {
+                  keys: ports.handleKeys,
+                  tenant: noTenant,
+                  bucket: listBucket,
+                  key: keyNamed(text),
+                });
+                return pin === null ? "no handle" : markOf(pin.cluster, pin.uploadId);
+              },
+            }),
+          (root) => [
+            ["key-marker", encodedText(root, "NextKeyMarker") ?? ""],
+            ["upload-id-marker", childText(root, "NextUploadIdMarker") ?? ""],
+          ],
+        );
+        same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
+      },
+    ),
+    { numRuns: 300 },
+  );
+  t.pass("same pages of handles of this bucket and key");
+});
+
+t.test("ListBuckets", async (t) => {
+  const name = fc
+    .array(fc.constantFrom("a", "b", "-", "1"), { minLength: 1, maxLength: 3 })
+    .map((parts) => `x${parts.join("")}x`);
+  const held = fc.array(fc.tuple(fc.dictionary(name, fc.integer({ min: 1, max: 9 })), limit), {
+    minLength: 2,
+    maxLength: 4,
+  });
+  const asked = fc.record({
+    prefix: fc.constantFrom("", "xa", "x-", "y"),
+    most: fc.constantFrom(null, 1, 2, 7, 10_000),
+  });
+  await fc.assert(
+    fc.asyncProperty(held, asked, async (given, list) => {
+      const clusters = given.map(
+        ([names, limit]): HeldLists => ({
+          habit: "plain",
+          limit,
+          buckets: new Map(Object.entries(names).map(([text, day]) => [text, `2026-01-0${day}`])),
+        }),
+      );
+      const { ports, ask } = overClusters(clusters);
+      const all = [...new Set(clusters.flatMap(({ buckets }) => [...(buckets?.keys() ?? [])]))];
+      const rows = all.map((text) => {
+        const dates = clusters.flatMap(({ buckets }) => buckets?.get(text) ?? []);
+        return [text, dates.toSorted()[0] ?? ""] as const;
+      });
+      const pages = await walk(
+        async (more) => {
+          const most = list.most === null ? [] : ([["max-buckets", String(list.most)]] as const);
+          const query = [["prefix", list.prefix] as const, ...most, ...more];
+          return rootOf((await listBuckets(ask("ListBuckets", query), ports)).body);
+        },
+        (root) => {
+          const buckets = childOf(root, "Buckets");
+          return {
+            pieces: (buckets === null ? [] : childrenOf(buckets, "Bucket")).map((node): Piece => {
+              const mark = childText(node, "CreationDate") ?? "";
+              return { kind: "row", text: childText(node, "Name") ?? "", mark };
+            }),
+            truncated: childOf(root, "ContinuationToken") !== null,
+          };
+        },
+        (root) => [["continuation-token", childText(root, "ContinuationToken") ?? ""]],
+      );
+      const wanted = defined(rows, { prefix: list.prefix, delimiter: "", after: "" });
+      same(pages, pagesOf(wanted, list.most ?? 1000));
+    }),
+    { numRuns: 200 },
+  );
+  t.pass("same pages, whether or not the clusters page themselves");
+});
+
+t.test(
+  "a page of many keys reads each cluster's share, and whoever has more is asked again",
+  async (t) => {
+    const keysOf = (
+      count: number,
+      name: (index: number) => string,
+    ): ReadonlyMap<string, readonly string[]> =>
+      new Map(Array.from({ length: count }, (_, index) => [name(index), ["v"]]));
+    const number = (index: number): string => String(index).padStart(5, "0");
+    const even = [0, 1, 2, 3].map((part): HeldLists => {
+      return {
+        habit: "plain",
+        limit: 1000,
+        versions: keysOf(2500, (index) => number(index * 4 + part)),
+      };
+    });
+    const evenly = overClusters(even);
+    const page = rootOf((await listObjects(evenly.ask("ListObjectsV2", []), evenly.ports)).body);
+    t.equal(childrenOf(page, "Contents").length, 1000);
+    t.strictSame(
+      evenly.asked,
+      [0, 1, 2, 3].map((part) => `c${part} ListObjectsV2 max-keys=308`),
+    );
+    const lopsided = overClusters([
+      { habit: "plain", limit: 1000, versions: keysOf(5000, number) },
+      { habit: "plain", limit: 1000, versions: keysOf(3, (index) => `z${index}`) },
+    ]);
+    const full = rootOf(
+      (await listObjects(lopsided.ask("ListObjectsV2", []), lopsided.ports)).body,
+    );
+    t.equal(childrenOf(full, "Contents").length, 1000);
+    t.strictSame(lopsided.asked, [
+      "c0 ListObjectsV2 max-keys=608",
+      "c1 ListObjectsV2 max-keys=608",
+      "c0 ListObjectsV2 max-keys=392",
+    ]);
+  },
+);
