@@ -25,6 +25,7 @@ import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
+import { healDrift, showDrift } from "./operations/drift.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { pingCluster } from "./operations/ping.ts";
 import { Resettler } from "./operations/resettle.ts";
@@ -369,6 +370,14 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       snapshots: ports.snapshots,
       clock,
       placementChanges: placementChanges(views, auditedPorts),
+      drift: {
+        show: (entry, reference, ended) =>
+          showDrift(entry.value, ports, { reference, signal: ended }),
+        heal: async (entry, reference, ended) =>
+          ports.membership.mayMutate()
+            ? await healDrift(entry, ports, { reference, signal: ended })
+            : null,
+      },
       ping: (cluster, asked) =>
         pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
       facts: {

@@ -53,6 +53,10 @@ export const metricFacts = {
     ["cluster"],
     "1 where `tls.insecure_skip_verify` is set, else 0",
   ),
+  headgate_bucket_drift_total: counter(
+    ["setting", "cluster", "outcome"],
+    "Differences between the clusters of a bucket that a check found, healed or failed to heal",
+  ),
   headgate_state_requests_total: counter(["kind"], "Calls to the state store"),
   headgate_state_revision: gauge([], "Store revision that is applied"),
   headgate_state_last_event_timestamp_seconds: gauge([], "When a change was last applied"),

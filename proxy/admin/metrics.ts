@@ -85,6 +85,7 @@ export class Metrics implements Meter {
   readonly #upstreamDuration = histogram("headgate_upstream_duration_seconds", requestBounds);
   readonly #upstreamRetries = family("headgate_upstream_retries_total");
   readonly #skipVerify = family("headgate_upstream_tls_skip_verify");
+  readonly #bucketDrift = family("headgate_bucket_drift_total");
   readonly #stateRequests = family("headgate_state_requests_total");
   readonly #stateRevision = family("headgate_state_revision");
   readonly #stateLastEvent = family("headgate_state_last_event_timestamp_seconds");
@@ -190,6 +191,14 @@ export class Metrics implements Meter {
     if (propagationSeconds !== null) observe(this.#propagation.cell(), propagationSeconds);
   }
 
+  bucketDrifted(sample: {
+    readonly setting: string;
+    readonly cluster: ClusterId;
+    readonly outcome: "found" | "healed" | "failed";
+  }): void {
+    this.#bucketDrift.cell(sample.setting, sample.cluster, sample.outcome).value += 1;
+  }
+
   credentialAsked(outcome: "user" | "unknown" | "unavailable"): void {
     this.#credentialLookups.cell(outcome).value += 1;
   }
@@ -227,6 +236,7 @@ export class Metrics implements Meter {
       this.#upstreamDuration,
       this.#upstreamRetries,
       this.#skipVerify,
+      this.#bucketDrift,
       this.#stateRequests,
       this.#stateRevision,
       this.#stateLastEvent,

@@ -1,5 +1,6 @@
 // Every path of the admin listener, in one table: Strata's where it has the same thing.
 
+import { type DriftPorts, healDrift, showDrift } from "./bucket-drift.ts";
 import * as placements from "./bucket-placement.ts";
 import * as buckets from "./buckets.ts";
 import * as classes from "./classes.ts";
@@ -13,7 +14,8 @@ import * as weights from "./weights.ts";
 export type AdminPorts = placements.PlacementPorts &
   status.StatusPorts &
   credentials.CredentialPorts &
-  PingPorts;
+  PingPorts &
+  DriftPorts;
 
 interface Route {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -61,6 +63,8 @@ const adminRoutes: readonly Route[] = [
     path: `${v1}/buckets/{bucket}/placement`,
     handle: placements.deleteBucketPlacement,
   },
+  { method: "GET", path: `${v1}/buckets/{bucket}/drift`, handle: showDrift },
+  { method: "POST", path: `${v1}/buckets/{bucket}/drift`, handle: healDrift },
   { method: "POST", path: `${v1}/buckets/{bucket}/freeze`, handle: buckets.freezeBucket },
   { method: "POST", path: `${v1}/buckets/{bucket}/unfreeze`, handle: buckets.unfreezeBucket },
   { method: "GET", path: `${v1}/credentials`, handle: credentials.listCredentials },

@@ -1,5 +1,6 @@
 // `headgate bucket …`: records of buckets and their own placement.
 
+import { driftCommand } from "./bucket-drift.ts";
 import { type Call, type Command, changeFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { fieldsOf, fieldsText, makeChange, printAnswer, rowsOf, tableText } from "./output.ts";
@@ -119,6 +120,7 @@ export const bucketCommands: readonly Command[] = [
         `Bucket ${call.operands[0] ?? ""} has no placement of its own`,
       ),
   },
+  driftCommand,
   {
     name: "bucket freeze",
     operands: "BUCKET",

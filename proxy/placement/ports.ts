@@ -439,6 +439,12 @@ export interface Meter {
   upstreamRetried(cluster: ClusterId, outcome: "ok" | "failed"): void;
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void;
   snapshotApplied(revision: Revision, propagationSeconds: number | null): void;
+  /** A cluster of a bucket says something else of it than the others. */
+  bucketDrifted(sample: {
+    readonly setting: string;
+    readonly cluster: ClusterId;
+    readonly outcome: "found" | "healed" | "failed";
+  }): void;
   /** An RGW was asked whose key an id is. */
   credentialAsked(outcome: "user" | "unknown" | "unavailable"): void;
   credentialsReloaded(outcome: "ok" | "failed"): void;

@@ -13,3 +13,8 @@ export function contentMd5Error(headers: HeaderList, body: Uint8Array): S3Error 
   const made = createHash("md5").update(body).digest("base64");
   return sent === made ? null : new S3Error("BadDigest");
 }
+
+/** The Content-MD5 of a body, which S3 wants with some settings of buckets. */
+export function contentMd5(body: Uint8Array): string {
+  return createHash("md5").update(body).digest("base64");
+}

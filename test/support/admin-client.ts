@@ -73,6 +73,10 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
       audit: ring,
       seals: { keys: options.sealKeys ?? null, random: { bytes: (count) => randomBytes(count) } },
       ping: () => Promise.resolve({ kind: "unreachable", reason: "no cluster runs here" }),
+      drift: {
+        show: () => Promise.resolve({ reference: null, clusters: [], drift: [] }),
+        heal: () => Promise.resolve(null),
+      },
       placementChanges: options.placementChanges ?? {
         putPlacement: () => Promise.resolve({ kind: "busy" }),
       },

@@ -1,0 +1,158 @@
+// What the clusters of a bucket say of it, setting by setting, and where one says something else than
+// the cluster that readers are answered from. Our own questions, with the clusters' own keys.
+
+import type { CancelSignal } from "../placement/ports.ts";
+import { UpstreamError } from "../placement/ports.ts";
+import { isAccidentalList } from "../s3/bucket-setting.ts";
+import { readErrorDocument } from "../s3/error-document.ts";
+import { S3Error } from "../s3/errors.ts";
+import type { QueryList } from "../s3/headers.ts";
+import type { OperationFacts, S3Operation } from "../s3/operation.ts";
+import { operationFacts } from "../s3/operation.ts";
+import { settingText } from "../s3/setting-text.ts";
+import type { OperationPorts } from "./context.ts";
+import type { BucketPlace } from "./emptiness.ts";
+import { discard, ownRequest, readDocument } from "./send.ts";
+
+export type DriftPorts = Pick<OperationPorts, "upstream" | "facts">;
+
+interface ComparedSetting {
+  readonly read: S3Operation;
+  readonly put: S3Operation;
+  readonly remove: S3Operation | null;
+  /** Why it is not copied to a cluster that says something else; `null`: it is. */
+  readonly never: string | null;
+}
+
+const forGood = "It cannot be taken back and decides what becomes of objects";
+
+function compared(
+  read: S3Operation,
+  put: S3Operation,
+  remove: S3Operation | null,
+  never: string | null = null,
+): ComparedSetting {
+  return { read, put, remove, never };
+}
+
+/** Settings that every cluster of a bucket should have alike; `?policyStatus` follows from others. */
+export const comparedSettings: readonly ComparedSetting[] = [
+  compared("GetBucketVersioning", "PutBucketVersioning", null, forGood),
+  compared("GetObjectLockConfiguration", "PutObjectLockConfiguration", null, forGood),
+  compared("GetBucketAcl", "PutBucketAcl", null),
+  compared("GetBucketPolicy", "PutBucketPolicy", "DeleteBucketPolicy"),
+  compared("GetPublicAccessBlock", "PutPublicAccessBlock", "DeletePublicAccessBlock"),
+  compared(
+    "GetBucketOwnershipControls",
+    "PutBucketOwnershipControls",
+    "DeleteBucketOwnershipControls",
+  ),
+  compared("GetBucketCors", "PutBucketCors", "DeleteBucketCors"),
+  compared(
+    "GetBucketLifecycleConfiguration",
+    "PutBucketLifecycleConfiguration",
+    "DeleteBucketLifecycle",
+  ),
+  compared("GetBucketTagging", "PutBucketTagging", "DeleteBucketTagging"),
+  compared("GetBucketEncryption", "PutBucketEncryption", "DeleteBucketEncryption"),
+  compared("GetBucketWebsite", "PutBucketWebsite", "DeleteBucketWebsite"),
+  compared("GetBucketLogging", "PutBucketLogging", null),
+  compared("GetBucketNotificationConfiguration", "PutBucketNotificationConfiguration", null),
+  compared("GetBucketRequestPayment", "PutBucketRequestPayment", null),
+];
+
+/** What one cluster says of one setting. */
+export type SettingTold =
+  | { readonly kind: "set"; readonly text: string; readonly document: Uint8Array }
+  /** With the document that says so, where there is one. */
+  | { readonly kind: "unset"; readonly document: Uint8Array | null }
+  /** The cluster does not know the setting. */
+  | { readonly kind: "unknown" }
+  | { readonly kind: "unreadable"; readonly why: string };
+
+/** The query name of a setting, `cors`. */
+export function subresourceOf(operation: S3Operation): string {
+  const { subresource }: OperationFacts = operationFacts[operation];
+  return subresource ?? "";
+}
+
+/** What a cluster says of a setting. One that lists the bucket instead does not know it. */
+export async function tellSetting(
+  setting: ComparedSetting,
+  place: BucketPlace,
+  ports: DriftPorts,
+  signal: CancelSignal,
+): Promise<SettingTold> {
+  const subresource = subresourceOf(setting.read);
+  const rgw = ports.facts(place.cluster).backend === "rgw";
+  const query: QueryList = rgw
+    ? [
+        [subresource, null],
+        ["max-keys", "1"],
+      ]
+    : [[subresource, null]];
+  try {
+    const request = ownRequest(place, place.name, { operation: setting.read, query });
+    const response = await ports.upstream.send(place.cluster, request, signal);
+    const document = await readDocument(response);
+    if (response.status !== 200) return told(response.status, document);
+    if (isAccidentalList(document)) return { kind: "unknown" };
+    const text = settingText(subresource, document);
+    return text === null ? { kind: "unset", document } : { kind: "set", text, document };
+  } catch (caught) {
+    return { kind: "unreadable", why: whyFailed(caught) };
+  }
+}
+
+function told(status: number, document: Uint8Array): SettingTold {
+  const code = readErrorDocument(document)?.code ?? "";
+  if (status === 404 && code !== "NoSuchBucket") return { kind: "unset", document: null };
+  if (status === 400 || status === 405 || status === 501) return { kind: "unknown" };
+  return { kind: "unreadable", why: `answers ${status} ${code}`.trimEnd() };
+}
+
+/** Whether a cluster has the bucket; text: why that cannot be told. */
+export async function hasBucket(
+  place: BucketPlace,
+  ports: DriftPorts,
+  signal: CancelSignal,
+): Promise<boolean | string> {
+  try {
+    const request = ownRequest(place, place.name, { operation: "HeadBucket" });
+    const response = await ports.upstream.send(place.cluster, request, signal);
+    await discard(response);
+    if (response.status === 200) return true;
+    return response.status === 404 ? false : `answers ${response.status}`;
+  } catch (caught) {
+    return whyFailed(caught);
+  }
+}
+
+/** What an operator may be told of a failed exchange: never an address. */
+export function whyFailed(caught: unknown): string {
+  if (caught instanceof UpstreamError) return `does not answer: failed in ${caught.phase}`;
+  if (caught instanceof S3Error) return caught.message;
+  throw caught;
+}
+
+export type DriftKind =
+  | "missing_bucket"
+  /** Set at the reference, not here. */
+  | "missing"
+  /** Set here, not at the reference. */
+  | "extra"
+  | "differs"
+  /** Set at one of them, and the other does not know it. */
+  | "unsupported"
+  | "unreadable";
+
+/** How a cluster differs from the reference; `null`: it does not. */
+export function differenceOf(reference: SettingTold, here: SettingTold): DriftKind | null {
+  if (reference.kind === "unreadable" || here.kind === "unreadable") return "unreadable";
+  if (reference.kind === "set") {
+    if (here.kind === "set") return here.text === reference.text ? null : "differs";
+    return here.kind === "unknown" ? "unsupported" : "missing";
+  }
+  if (here.kind !== "set") return null;
+  return reference.kind === "unknown" ? "unsupported" : "extra";
+}

@@ -1,0 +1,90 @@
+// What a setting of a bucket says, as text that is equal where two clusters say the same in other words:
+// order that has no meaning, ids that a cluster makes up and names of its own users are evened out.
+// Pure; used to tell whether the clusters of a bucket have drifted apart.
+
+import { childOf, childText, readXml, type XmlElement } from "./xml.ts";
+
+/** 1000 lifecycle rules, and room. */
+const maxSettingBytes = 4 * 1024 * 1024;
+
+/**
+ * The text of a sub-resource's document, `{"Statement":[…]}`; `null` where it says nothing: RGW and S3
+ * write out what is not set, as an empty element, `false` or the default.
+ */
+export function settingText(subresource: string, document: Uint8Array): string | null {
+  if (subresource === "policy") return policyText(Buffer.from(document).toString("utf8"));
+  const reading = readXml(document, { maxBytes: maxSettingBytes });
+  // Bytes are equal or not, whatever they are.
+  if (reading.kind === "error") return Buffer.from(document).toString("utf8");
+  const { root } = reading;
+  if (!says(root)) return null;
+  if (subresource === "requestPayment" && childText(root, "Payer") === "BucketOwner") return null;
+  const owner = subresource === "acl" ? ownerOf(root) : null;
+  return JSON.stringify(canonical(root, { subresource, owner }));
+}
+
+/** The id of the owner that an ACL names. */
+export function aclOwner(document: Uint8Array): string | null {
+  const reading = readXml(document, { maxBytes: maxSettingBytes });
+  return reading.kind === "error" ? null : ownerOf(reading.root);
+}
+
+function ownerOf(root: XmlElement): string | null {
+  const owner = childOf(root, "Owner");
+  return owner === null ? null : childText(owner, "ID");
+}
+
+/** Whether a document says anything. */
+function says(node: XmlElement): boolean {
+  const text = node.text.trim();
+  const own = node.children.length === 0 && text !== "" && text !== "false";
+  return own || node.children.some(says);
+}
+
+type Canonical = readonly [name: string, text: string, children: readonly Canonical[]];
+
+interface Reader {
+  readonly subresource: string;
+  /** In an ACL: each cluster has its own user, who owns the bucket there. */
+  readonly owner: string | null;
+}
+
+/** Rules of which the first that fits counts. */
+const ordered: ReadonlySet<string> = new Set(["CORSConfiguration", "RoutingRules"]);
+/** Made up by the cluster where the client gave none, and without effect. */
+const withIds: ReadonlySet<string> = new Set(["lifecycle", "notification", "cors"]);
+
+function canonical(node: XmlElement, reader: Reader): Canonical {
+  const children = node.children
+    .filter((child) => !isDropped(child, reader))
+    .map((child) => canonical(child, reader));
+  if (!ordered.has(node.name)) children.sort(compare);
+  const text = children.length === 0 ? node.text.trim() : "";
+  const owned = reader.owner !== null && node.name === "ID" && text === reader.owner;
+  return [node.name, owned ? "(owner)" : text, children];
+}
+
+function isDropped({ name }: XmlElement, { subresource }: Reader): boolean {
+  if (subresource === "acl") return name === "DisplayName";
+  return withIds.has(subresource) && name.toUpperCase() === "ID";
+}
+
+function compare(a: Canonical, b: Canonical): number {
+  const [left, right] = [JSON.stringify(a), JSON.stringify(b)];
+  return left < right ? -1 : Number(left > right);
+}
+
+/** JSON with keys in order and lists of texts as the sets that they are. */
+function policyText(text: string): string | null {
+  try {
+    return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
+      if (Array.isArray(value)) {
+        return value.every((each) => typeof each === "string") ? value.toSorted() : value;
+      }
+      if (typeof value !== "object" || value === null) return value;
+      return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    });
+  } catch {
+    return text.trim() === "" ? null : text;
+  }
+}
