@@ -11,7 +11,7 @@ import type { ClusterId } from "../s3/names.ts";
 import { decodeOnce } from "../s3/percent.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 
-export interface PassedExchange {
+interface PassedExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Host field to send; null: the cluster's. */

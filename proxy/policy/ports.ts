@@ -15,7 +15,7 @@ export interface Grant {
 }
 
 /** How a caller proved who it is; `-v2` is Signature Version 2, `form` a POST policy. */
-export type PrincipalScheme =
+type PrincipalScheme =
   | "header"
   | "presigned"
   | "form"

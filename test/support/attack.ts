@@ -15,7 +15,7 @@ export interface Target extends TestHeadgate {
 
 export const bucket = "target";
 /** An object that is there and must stay as it is. */
-export const kept = "kept";
+const kept = "kept";
 
 export async function openTarget(t: Test, options: TestHeadgateOptions = {}): Promise<Target> {
   const headgate = await startTestHeadgate(t, { clusters: { only: 1 }, ...options });

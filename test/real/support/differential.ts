@@ -10,7 +10,7 @@ import { runOk } from "./processes.ts";
 import type { Pair } from "./s3.ts";
 import { changes, Dice, type Exception, tabException, type Wire } from "./wire-changes.ts";
 
-export type Signer = "smithy" | "botocore";
+type Signer = "smithy" | "botocore";
 
 /** What a signer is given. */
 interface Job {
@@ -170,14 +170,14 @@ export async function makeCases(
 
 // ---- asking ----
 
-export interface Verdict {
+interface Verdict {
   readonly accepted: boolean;
   readonly status: number;
   readonly code: string;
 }
 
 /** Sends one case; accepted is what was not refused for its signature or its form. */
-export async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdict> {
+async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdict> {
   const { hostname, port } = new URL(url);
   const fields = wire.headers.flatMap(([name, value]) => [
     name,
@@ -204,7 +204,7 @@ export async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdic
   });
 }
 
-export interface Difference {
+interface Difference {
   readonly signer: Signer;
   readonly change: string;
   readonly target: string;
