@@ -8,9 +8,10 @@ import { S3Error } from "../s3/errors.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { OperationPorts } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
+import { assertSigned } from "./error-answer.ts";
 import { discard, ownRequest, readDocument } from "./send.ts";
 
-type Ports = Pick<OperationPorts, "upstream" | "facts" | "region">;
+type Ports = Pick<OperationPorts, "upstream" | "facts" | "region" | "identity">;
 
 /** How a client wants its bucket. */
 export interface BucketCreation {
@@ -49,6 +50,7 @@ export async function createOn(
   const document = readErrorDocument(await readDocument(response));
   if (response.status === 409 && document?.code === "BucketAlreadyOwnedByYou") return;
   if (response.status === 409) throw new S3Error("BucketAlreadyExists");
+  assertSigned(document?.code ?? null, place.cluster, ports);
   throw refusal("create", { place, status: response.status, document });
 }
 
@@ -94,6 +96,7 @@ export async function deleteOn(
   const document = readErrorDocument(await readDocument(response));
   if (response.status === 204 || response.status === 200 || response.status === 404) return "gone";
   if (response.status === 409) return "not_empty";
+  assertSigned(document?.code ?? null, place.cluster, ports);
   throw refusal("delete", { place, status: response.status, document });
 }
 

@@ -19,6 +19,7 @@ import { isS3ErrorCode, S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { assertSigned } from "./error-answer.ts";
 import { isUnknownStatus, mutate } from "./mutation.ts";
 import { documentAnswer, readDocument, upstreamRequest } from "./send.ts";
 
@@ -227,7 +228,7 @@ async function askForAll(
     }),
     request.signal,
   );
-  if (response.status !== 200) return await refusedPart(response, tasks);
+  if (response.status !== 200) return await refusedPart(response, tasks, { cluster, ports });
   const rows = readDeleteResult(await readDocument(response));
   if (rows === null) {
     const failure = new S3Error("ServiceUnavailable", {
@@ -261,7 +262,9 @@ async function askForOne(
     },
     request.signal,
   );
-  if (response.status >= 300 && response.status !== 404) return await refusedPart(response, tasks);
+  if (response.status >= 300 && response.status !== 404) {
+    return await refusedPart(response, tasks, { cluster, ports });
+  }
   await readDocument(response);
   const deleteMarker = fieldValue(response.headers, "x-amz-delete-marker");
   const version = fieldValue(response.headers, "x-amz-version-id");
@@ -271,9 +274,14 @@ async function askForOne(
 }
 
 /** An error for all keys of a part: a missing bucket, no right to write there. */
-async function refusedPart(response: UpstreamResponse, tasks: readonly Task[]): Promise<Part> {
+async function refusedPart(
+  response: UpstreamResponse,
+  tasks: readonly Task[],
+  { cluster, ports }: { readonly cluster: ClusterId; readonly ports: OperationPorts },
+): Promise<Part> {
   const { status } = response;
   const document = readErrorDocument(await readDocument(response));
+  assertSigned(document?.code ?? null, cluster, ports);
   const code = document?.code ?? (status === 404 ? "NoSuchBucket" : "InternalError");
   const outcome = withMessage({ kind: "failed", code, message: document?.message ?? "" });
   const failure =

@@ -76,7 +76,12 @@ export async function rewriteError(
   return { ...answer, headers, body: text === null ? bytes : Buffer.from(text, "utf8") };
 }
 
-function assertSigned(code: string | null, cluster: ClusterId, { identity }: ErrorContext): void {
+/** @throws UpstreamError when the code of a cluster's error is about how we signed. */
+export function assertSigned(
+  code: string | null,
+  cluster: ClusterId,
+  { identity }: Pick<ErrorContext, "identity">,
+): void {
   if (code === null) return;
   const isOurs = aboutSigning.has(code) || (aboutKeys.has(code) && identity(cluster) !== "same");
   if (!isOurs) return;

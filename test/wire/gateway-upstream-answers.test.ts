@@ -84,13 +84,22 @@ t.test("what a cluster has against our signature is no fault of the client's", a
     for (const row of rows) {
       const [code] = row;
       rgw.intercept = (request) =>
-        request.path === "/rep/k" ? rgwError("403 Forbidden", code, request) : null;
-      for (const method of ["GET", "PUT", "DELETE"]) {
-        const length = method === "PUT" ? { contentLength: 0 } : {};
-        const head = rawHead(headgate.url, { method, path: "/rep/k", ...length });
-        const { status, text } = await rawExchange(headgate.url, head);
+        request.path.startsWith("/rep") && request.method !== "HEAD"
+          ? rgwError("403 Forbidden", code, request)
+          : null;
+      for (const [method, path, query, body] of [
+        ["GET", "/rep/k", "", null],
+        ["PUT", "/rep/k", "", "x"],
+        ["DELETE", "/rep/k", "", null],
+        ["GET", "/rep", "list-type=2", null],
+        ["POST", "/rep/k", "uploads=", ""],
+        ["POST", "/rep", "delete=", "<Delete><Object><Key>k</Key></Object></Delete>"],
+      ] as const) {
+        const length = body === null ? {} : { contentLength: body.length };
+        const head = rawHead(headgate.url, { method, path, query, ...length });
+        const { status, text } = await rawExchange(headgate.url, head, body ?? "");
         const seen = { status, code: /<Code>(\w+)</.exec(text)?.[1] };
-        t.strictSame(seen, row[at], `${identity}, ${method}, ${code}`);
+        t.strictSame(seen, row[at], `${identity}, ${method} ${path}?${query}, ${code}`);
         if (seen.status === 503) {
           t.notMatch(text, code);
           t.match(headgate.logLines.at(-1), { event: "exchange.failed", fields: { cause: code } });
