@@ -23,6 +23,7 @@ import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
+import { type AdoptPorts, adoptBuckets } from "./operations/adopt.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { healDrift, showDrift } from "./operations/drift.ts";
@@ -38,7 +39,8 @@ import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
-import { createUpstream } from "./upstream/upstream.ts";
+import { listRgwBuckets } from "./upstream/rgw-buckets.ts";
+import { createUpstream, type UpstreamPools } from "./upstream/upstream.ts";
 
 /** Decisions wait this long for further changes before an engine is built. */
 const coalesceMs = 20;
@@ -183,7 +185,8 @@ async function startParts(
     timers: system.timers,
     signal,
   });
-  const s3 = await openS3(config, { ports, views, meter, options, credentials });
+  const discovery = new Discovery();
+  const s3 = await openS3(config, { ports, views, meter, options, credentials, discovery });
   started.push(() => s3.close(0));
   const lifecycle = { accepting: true };
   const admin = await openAdmin(config, {
@@ -193,6 +196,8 @@ async function startParts(
     meter,
     options,
     credentials,
+    discovery,
+    pools,
     lifecycle,
   });
   if (admin !== null) started.push(() => admin.close());
@@ -289,6 +294,7 @@ interface ServingParts {
   readonly meter: Metrics;
   readonly options: StartOptions;
   readonly credentials: OpenCredentials;
+  readonly discovery: Discovery;
 }
 
 async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
@@ -299,7 +305,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
   const gateway = new Gateway({
     views,
     ports,
-    discovery: new Discovery(),
+    discovery: parts.discovery,
     authentication: {
       credentials: parts.credentials.source,
       keys: new SigningKeys(clientSigningKeys),
@@ -350,6 +356,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
 
 interface AdminParts extends ServingParts {
   readonly state: OpenState;
+  readonly pools: UpstreamPools;
   readonly lifecycle: { readonly accepting: boolean };
 }
 
@@ -370,6 +377,11 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       snapshots: ports.snapshots,
       clock,
       placementChanges: placementChanges(views, auditedPorts),
+      adopt: (asked) =>
+        adoptBuckets(
+          { ports, discovery: parts.discovery, listAll: bucketLister(config, ports, parts.pools) },
+          asked,
+        ),
       drift: {
         show: (entry, reference, ended) =>
           showDrift(entry.value, ports, { reference, signal: ended }),
@@ -395,6 +407,19 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
     createServer: (serverOptions) => system.createServer(serverOptions, null),
     log,
   });
+}
+
+/** Lists all buckets of an RGW with the cluster's keys, where they may. */
+function bucketLister(
+  config: Config,
+  ports: OperationPorts,
+  pools: UpstreamPools,
+): AdoptPorts["listAll"] {
+  return async (id, signal) => {
+    const keys = config.clusters.find((cluster) => cluster.id === id)?.credentials ?? null;
+    if (keys === null || ports.facts(id).backend !== "rgw") return null;
+    return await listRgwBuckets(id, { keys, ask: pools.askAdmin }, signal);
+  };
 }
 
 /** 16 hex digits that no other probe has. */

@@ -53,6 +53,10 @@ export const metricFacts = {
     ["cluster"],
     "1 where `tls.insecure_skip_verify` is set, else 0",
   ),
+  headgate_buckets_discovered_total: counter(
+    ["outcome"],
+    "Buckets looked for on the clusters: found, conflict (on several), unclear (a cluster did not tell)",
+  ),
   headgate_bucket_drift_total: counter(
     ["setting", "cluster", "outcome"],
     "Differences between the clusters of a bucket that a check found, healed or failed to heal",

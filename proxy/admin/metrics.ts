@@ -85,6 +85,7 @@ export class Metrics implements Meter {
   readonly #upstreamDuration = histogram("headgate_upstream_duration_seconds", requestBounds);
   readonly #upstreamRetries = family("headgate_upstream_retries_total");
   readonly #skipVerify = family("headgate_upstream_tls_skip_verify");
+  readonly #bucketsDiscovered = family("headgate_buckets_discovered_total");
   readonly #bucketDrift = family("headgate_bucket_drift_total");
   readonly #stateRequests = family("headgate_state_requests_total");
   readonly #stateRevision = family("headgate_state_revision");
@@ -191,6 +192,10 @@ export class Metrics implements Meter {
     if (propagationSeconds !== null) observe(this.#propagation.cell(), propagationSeconds);
   }
 
+  bucketDiscovered(outcome: "found" | "conflict" | "unclear"): void {
+    this.#bucketsDiscovered.cell(outcome).value += 1;
+  }
+
   bucketDrifted(sample: {
     readonly setting: string;
     readonly cluster: ClusterId;
@@ -236,6 +241,7 @@ export class Metrics implements Meter {
       this.#upstreamDuration,
       this.#upstreamRetries,
       this.#skipVerify,
+      this.#bucketsDiscovered,
       this.#bucketDrift,
       this.#stateRequests,
       this.#stateRevision,

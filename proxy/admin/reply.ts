@@ -28,6 +28,7 @@ export interface AdminReply {
 
 export type AdminErrorCode =
   | "AccessDenied"
+  | "ClusterUnavailable"
   | "Conflict"
   | "InternalError"
   | "InvalidCredential"

@@ -1,5 +1,6 @@
 // Every path of the admin listener, in one table: Strata's where it has the same thing.
 
+import { type AdoptPorts, adopt } from "./adopt.ts";
 import { type DriftPorts, healDrift, showDrift } from "./bucket-drift.ts";
 import * as placements from "./bucket-placement.ts";
 import * as buckets from "./buckets.ts";
@@ -15,7 +16,8 @@ export type AdminPorts = placements.PlacementPorts &
   status.StatusPorts &
   credentials.CredentialPorts &
   PingPorts &
-  DriftPorts;
+  DriftPorts &
+  AdoptPorts;
 
 interface Route {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -46,6 +48,7 @@ const adminRoutes: readonly Route[] = [
   { method: "GET", path: `${v1}/storage-classes/{class}`, handle: classes.showClass },
   { method: "PUT", path: `${v1}/storage-classes/{class}`, handle: classes.putClass },
   { method: "DELETE", path: `${v1}/storage-classes/{class}`, handle: classes.deleteClass },
+  { method: "POST", path: `${v1}/adopt`, handle: adopt },
   { method: "GET", path: `${v1}/buckets`, handle: buckets.listBuckets },
   { method: "GET", path: `${v1}/buckets/{bucket}`, handle: buckets.showBucket },
   {

@@ -126,7 +126,14 @@ export async function showState(request: AdminRequest, ports: StatusPorts): Prom
   const view = ports.snapshots.current();
   const open: unknown[] = [];
   let openCount = 0;
+  const conflicts: unknown[] = [];
+  let conflictsCount = 0;
   for (const { value: record } of view.buckets.all()) {
+    if (record.conflict) {
+      conflictsCount += 1;
+      const { tenant, name, extra } = record;
+      if (conflicts.length < maxOpenBuckets) conflicts.push({ tenant, name, clusters: extra });
+    }
     if (record.phase === "settled") continue;
     openCount += 1;
     if (open.length < maxOpenBuckets) {
@@ -142,6 +149,8 @@ export async function showState(request: AdminRequest, ports: StatusPorts): Prom
     buckets: view.buckets.size,
     open_buckets_count: openCount,
     open_buckets: open,
+    conflicts_count: conflictsCount,
+    conflicts,
     members: await membersBody(request, ports),
   });
 }

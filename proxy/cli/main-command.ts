@@ -4,6 +4,7 @@
 import { parseArgs } from "node:util";
 import { nearestName, readDuration } from "../config/values.ts";
 import { AdminClient } from "./admin-client.ts";
+import { adoptCommand } from "./adopt.ts";
 import { bucketCommands } from "./bucket-commands.ts";
 import { clusterCommands } from "./cluster-commands.ts";
 import { type Call, type CliIo, type Command, flagsOf, type Starters } from "./command.ts";
@@ -22,6 +23,7 @@ export const commands: readonly Command[] = [
   ...configCommands,
   ...clusterCommands,
   ...bucketCommands,
+  adoptCommand,
   ...credsCommands,
   ...stateCommands,
   explainSignature,

@@ -55,11 +55,14 @@ export const stateCommands: readonly Command[] = [
     admin: true,
     run: (call) =>
       printAnswer(call, { method: "GET", path: `${v1}/state` }, (body) => {
-        const { members: _members, open_buckets: _open, ...rest } = fieldsOf(body);
+        const { members: _members, open_buckets: _open, ...others } = fieldsOf(body);
+        const { conflicts: _conflicts, ...rest } = others;
         const open = rowsOf(body, "open_buckets");
+        const conflicts = rowsOf(body, "conflicts");
         return [
           fieldsText(rest),
           open.length === 0 ? "" : `\n${tableText(["tenant", "name", "phase"], open)}`,
+          conflicts.length === 0 ? "" : `\n${tableText(["tenant", "name", "clusters"], conflicts)}`,
           `\n${tableText(memberColumns, rowsOf(body, "members"))}`,
         ].join("");
       }),

@@ -2,7 +2,7 @@
 // Every non-removed cluster is asked; anything but a clear yes or no from any of them is 503 and
 // nothing is recorded. Absence is remembered briefly in a bounded table; one flight per name.
 
-import type { BucketProbe } from "../placement/discovery.ts";
+import type { BucketProbe, DiscoveryResult } from "../placement/discovery.ts";
 import { decideDiscovery, discoveredRecord } from "../placement/discovery.ts";
 import { UpstreamError } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
@@ -56,9 +56,10 @@ export class Discovery {
     bucket: BucketName,
     ports: OperationPorts,
   ): Promise<Versioned<BucketRecord> | null> {
-    const found = decideDiscovery(await probeAll(tenant, bucket, ports));
+    const found = await lookUp(tenant, bucket, ports);
     switch (found.kind) {
       case "unknown":
+        ports.meter.bucketDiscovered("unclear");
         ports.log.write("warn", "discovery.unclear", {
           bucket,
           clusters: found.clusters.join(","),
@@ -82,6 +83,15 @@ export class Discovery {
     }
     this.#absentUntil.set(id, untilMs);
   }
+}
+
+/** Where a bucket is, by asking every non-removed cluster; nothing is recorded. */
+export async function lookUp(
+  tenant: TenantName,
+  bucket: BucketName,
+  ports: OperationPorts,
+): Promise<DiscoveryResult> {
+  return decideDiscovery(await probeAll(tenant, bucket, ports));
 }
 
 async function probeAll(
@@ -142,8 +152,16 @@ async function adopt(
     [{ kind: "bucket", tenant, name, expected: 0n, record }],
     null,
   );
-  ports.log.write("info", "discovery.found", { bucket: name, clusters: clusters.join(",") });
-  if (result.kind === "committed") return { value: record, modRevision: result.revision };
+  if (result.kind === "committed") {
+    const outcome = record.conflict ? "conflict" : "found";
+    ports.meter.bucketDiscovered(outcome);
+    ports.log.write(record.conflict ? "warn" : "info", `discovery.${outcome}`, {
+      tenant,
+      bucket: name,
+      clusters: clusters.join(","),
+    });
+    return { value: record, modRevision: result.revision };
+  }
   return await recordOfWinner(tenant, name, ports);
 }
 

@@ -439,6 +439,8 @@ export interface Meter {
   upstreamRetried(cluster: ClusterId, outcome: "ok" | "failed"): void;
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void;
   snapshotApplied(revision: Revision, propagationSeconds: number | null): void;
+  /** A bucket without a record was looked for on the clusters; `conflict`: found on several. */
+  bucketDiscovered(outcome: "found" | "conflict" | "unclear"): void;
   /** A cluster of a bucket says something else of it than the others. */
   bucketDrifted(sample: {
     readonly setting: string;

@@ -43,6 +43,11 @@ const maxKeyBytes = 1024;
  */
 const otherApis = new Set(["admin", "auth", "swift"]);
 
+/** Whether a bucket of this name cannot be addressed here. */
+export function isReservedBucket(name: string): boolean {
+  return otherApis.has(name);
+}
+
 /**
  * Reads the address of a request.
  * @param baseDomains names under which buckets are sub-domains, `s3.example.com`, without port, any

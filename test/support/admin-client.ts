@@ -73,6 +73,8 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
       audit: ring,
       seals: { keys: options.sealKeys ?? null, random: { bytes: (count) => randomBytes(count) } },
       ping: () => Promise.resolve({ kind: "unreachable", reason: "no cluster runs here" }),
+      adopt: () =>
+        Promise.resolve({ kind: "page", listed: [], known: 0, buckets: [], nextAfter: null }),
       drift: {
         show: () => Promise.resolve({ reference: null, clusters: [], drift: [] }),
         heal: () => Promise.resolve(null),

@@ -99,6 +99,7 @@ export class CountingMeter implements Meter {
   snapshotApplied(_revision: bigint, propagationSeconds: number | null): void {
     if (propagationSeconds !== null) this.propagationSeconds.push(propagationSeconds);
   }
+  bucketDiscovered(): void {}
   bucketDrifted(): void {}
   credentialAsked(): void {}
   credentialsReloaded(): void {}
