@@ -23,7 +23,8 @@ export function handClock(): HandClock {
     },
     pass(durationMs) {
       nowMs += durationMs;
-      for (const [id, { atMs, run }] of [...due]) {
+      const waiting = Array.from(due);
+      for (const [id, { atMs, run }] of waiting) {
         if (atMs > nowMs) continue;
         due.delete(id);
         run();

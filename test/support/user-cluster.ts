@@ -133,12 +133,18 @@ function serve(
   if (request.method === "PUT" && key === undefined) {
     return make(cluster, user === null ? null : { bucket, uid }, response);
   }
-  const owner = cluster.owners.get(bucket);
-  if (owner === undefined) return refuse(response, 404, "NoSuchBucket");
-  if (owner !== uid) return refuse(response, 403, "AccessDenied");
-  if (request.method === "DELETE" && key === undefined) cluster.owners.delete(bucket);
-  if (request.method === "DELETE") response.writeHead(204);
+  const refusal = refusalOf(cluster.owners.get(bucket), uid);
+  if (refusal !== null) return refuse(response, ...refusal);
+  if (request.method === "DELETE") {
+    if (key === undefined) cluster.owners.delete(bucket);
+    response.writeHead(204);
+  }
   response.end(query.includes("location") ? "<LocationConstraint/>" : "<Result/>");
+}
+
+function refusalOf(owner: string | undefined, uid: string): [number, string] | null {
+  if (owner === undefined) return [404, "NoSuchBucket"];
+  return owner === uid ? null : [403, "AccessDenied"];
 }
 
 function listOwn(cluster: UserCluster, uid: string, response: ServerResponse): void {

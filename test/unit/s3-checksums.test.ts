@@ -91,11 +91,13 @@ t.test(
   async (t) => {
     const read = (withTrailer: boolean, ...fields: readonly HeaderField[]): string => {
       const result = readChecksums(fields, withTrailer, "pass");
-      return result.kind === "error" ? result.error.code : `${result.header} ${result.trailer}`;
+      return result.kind === "error"
+        ? result.error.code
+        : `${result.header?.algorithm ?? "-"} ${result.trailer ?? "-"}`;
     };
     const sdk: HeaderField = ["x-amz-sdk-checksum-algorithm", "BLAKE3"];
-    t.equal(read(false, ["x-amz-checksum-blake3", "AAAA"]), "null null");
-    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-blake3"], sdk), "null blake3");
+    t.equal(read(false, ["x-amz-checksum-blake3", "AAAA"]), "- -");
+    t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-blake3"], sdk), "- blake3");
     t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-blake2"], sdk), "InvalidRequest");
     t.equal(read(true, ["x-amz-trailer", "x-amz-meta-a"]), "InvalidRequest");
     t.equal(read(true, ["x-amz-trailer", "x-amz-checksum-"]), "InvalidRequest");
