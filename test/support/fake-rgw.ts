@@ -29,6 +29,8 @@ export interface FakeRgw {
   readonly requests: FakeRequest[];
   /** Answers in its place where it gives bytes. */
   intercept: ((request: FakeRequest) => string | null) | null;
+  /** Hangs up behind its answer to this path. */
+  cuts: string | null;
   /** Stores an object as one that somebody put directly. */
   put(path: string, body: string | Buffer, given?: Partial<FakeObject>): FakeObject;
 }
@@ -45,6 +47,7 @@ export async function fakeRgw(t: Test): Promise<FakeRgw> {
       if (request === null) return;
       requests.push(request);
       connection.write(rgw.intercept?.(request) ?? answerTo(request, objects));
+      if (request.path === rgw.cuts) connection.socket.end();
     }
   });
   const rgw: FakeRgw = {
@@ -52,6 +55,7 @@ export async function fakeRgw(t: Test): Promise<FakeRgw> {
     objects,
     requests,
     intercept: null,
+    cuts: null,
     put(path, body, given = {}) {
       const bytes = Buffer.from(body);
       const etag = createHash("md5").update(bytes).digest("hex");

@@ -168,6 +168,28 @@ for (const size of [1_000, 300_000]) {
   });
 }
 
+t.test(
+  "a source larger than one copy may be is refused before its bytes are asked for",
+  async (t) => {
+    // https://github.com/developmentseed/multistore/issues/119
+    const source = await slowSource(t, 5 * 1024 ** 3 + 1);
+    const headgate = await startTestHeadgate(t, {
+      clusters: { a: 1, b: 1, c: 0 },
+      endpoints: { c: source.url },
+    });
+    await headgate.s3.send(new CreateBucketCommand({ Bucket: "far" }));
+    const before = [sent(headgate, "a").length, sent(headgate, "b").length] as const;
+    await t.rejects(copy(headgate, { CopySource: "slow/k" }), {
+      name: "InvalidRequest",
+      $metadata: { httpStatusCode: 400 },
+    });
+    for (const [n, id] of (["a", "b"] as const).entries()) {
+      t.notOk(sent(headgate, id, before[n]).some((line) => /^(?:PUT|POST) \/far\/copy/.test(line)));
+      t.strictSame(headgate.clusters[id]?.objects("far"), []);
+    }
+  },
+);
+
 async function inFlight(headgate: TestHeadgate): Promise<number> {
   const text = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
   return Number(/^headgate_requests_in_flight (\d+)$/m.exec(text)?.[1]);

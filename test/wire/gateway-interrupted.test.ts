@@ -5,6 +5,7 @@ import { CreateBucketCommand, GetObjectCommand, PutObjectCommand } from "@aws-sd
 import t from "tap";
 import { startTestHeadgate } from "../support/headgate.ts";
 import { openRaw, rawHead, until } from "../support/raw-http.ts";
+import { rawServer } from "../support/raw-upstream.ts";
 import { crc32Of, modes, written } from "../support/s3-uploads.ts";
 
 const bucket = "streams";
@@ -60,6 +61,51 @@ t.test("an upload that breaks off leaves the object that was there", async (t) =
   t.equal(headgate.clusters["only"]?.objects(bucket).length, 1);
   await until(async () => ((await headgate.clusters["only"]?.connections()) ?? 0) <= 2);
 });
+
+t.test(
+  "a cluster's refusal in the midst of an upload reaches a client that still sends",
+  async (t) => {
+    // https://github.com/aws/aws-sdk-js/issues/281
+    const document = "<Error><Code>RequestTimeout</Code><Message>Too slow</Message></Error>";
+    let uploads = 0;
+    const server = await rawServer(t, async (connection) => {
+      for (let head = await connection.head(); head !== null; head = await connection.head()) {
+        if (!head.startsWith("PUT")) {
+          connection.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+          continue;
+        }
+        uploads += 1;
+        await connection.bytes(100_000);
+        const fields = `content-type: application/xml\r\ncontent-length: ${document.length}`;
+        connection.write(
+          `HTTP/1.1 400 Bad Request\r\n${fields}\r\nconnection: close\r\n\r\n${document}`,
+        );
+        connection.socket.end();
+        connection.socket.resume();
+        return;
+      }
+    });
+    const { url } = await startTestHeadgate(t, {
+      clusters: { only: 1 },
+      servers: {},
+      endpoints: { only: server.url },
+    });
+    const piece = Buffer.alloc(1024 * 1024, 1);
+    const contentLength = 32 * piece.length;
+    for (const headers of [[], [["expect", "100-continue"]]] as const) {
+      const connection = await openRaw(url);
+      t.teardown(() => connection.socket.destroy());
+      const head = rawHead(url, { method: "PUT", path: "/b/k", contentLength, headers });
+      await connection.write(head);
+      for (let sent = 0; sent < contentLength; sent += piece.length) await connection.write(piece);
+      const { text } = await connection.answer((all) => all.includes("</Error>"));
+      t.match(text, "HTTP/1.1 400 ");
+      t.match(text, "<Code>RequestTimeout</Code><Message>Too slow</Message>");
+      t.match(text, /connection: close\r\n/i);
+    }
+    t.equal(uploads, 2, "and is not asked again");
+  },
+);
 
 t.test("an idle connection is kept longer than balancers keep theirs", async (t) => {
   // https://github.com/growthbook/growthbook-proxy/pull/134

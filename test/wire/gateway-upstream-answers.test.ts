@@ -55,6 +55,48 @@ t.test("a delete marker ends the search for a key, a miss does not", async (t) =
   }
 });
 
+t.test(
+  "the front's answer counts, but for a miss; who cannot be asked has not missed",
+  async (t) => {
+    // https://github.com/afreidah/s3-orchestrator/issues/224
+    const { front, behind, url } = await openPair(t);
+    const found = rgwAnswer("200 OK", ['ETag: "e"'], "x");
+    const answers: Readonly<Record<string, string>> = {
+      "200": found,
+      "304": 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n',
+      "403": rgwError("403 Forbidden", "AccessDenied"),
+      "404": rgwError("404 Not Found", "NoSuchKey"),
+      "405": rgwError("405 Method Not Allowed", "MethodNotAllowed"),
+      "412": rgwError("412 Precondition Failed", "PreconditionFailed"),
+      "416": rgwError("416 Requested Range Not Satisfiable", "InvalidRange"),
+      "500": rgwError("500 Internal Server Error", "InternalError"),
+      // It hangs up in the midst of its answer.
+      cut: "HTTP/1.1 ",
+    };
+    const statusOf = (at: string): string => (at === "cut" ? "503" : at);
+    const play = (rgw: FakeRgw, at: string): void => {
+      rgw.requests.length = 0;
+      rgw.intercept = ({ path }) => (path === "/rep/k" ? (answers[at] ?? "") : null);
+      rgw.cuts = at === "cut" ? "/rep/k" : null;
+    };
+    const count = (rgw: FakeRgw): number =>
+      rgw.requests.filter(({ path }) => path === "/rep/k").length;
+    for (const first of Object.keys(answers)) {
+      for (const second of Object.keys(answers)) {
+        play(front, first);
+        play(behind, second);
+        const head = rawHead(url, { method: "GET", path: "/rep/k" });
+        const { status } = await rawExchange(url, head);
+        const name = `${first}, then ${second}`;
+        t.equal(String(status), statusOf(first === "404" ? second : first), name);
+        // A hit behind the front asks the front once more.
+        const again = first === "404" && second !== "404" && second !== "cut" ? 2 : 1;
+        t.strictSame([count(front), count(behind)], [again, first === "404" ? 1 : 0], name);
+      }
+    }
+  },
+);
+
 t.test("what a cluster has against our signature is no fault of the client's", async (t) => {
   // https://github.com/envoyproxy/envoy/issues/41047
   // https://github.com/peak/s5cmd/issues/325
