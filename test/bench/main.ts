@@ -1,4 +1,4 @@
-// npm run bench -- [--quick] [--json] [--rgw]: what a request costs the proxy's process in CPU time,
+// npm run bench -- [--quick] [--json] [--rgw] [--lists]: what a request costs the proxy's process in CPU time,
 // Headgate's full job beside a bare dispatch forward, http-proxy and nginx, round by round in one run.
 // Absolute figures move with the machine; the ratios are what counts. Never a timed test.
 
@@ -8,6 +8,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { measureLists } from "./lists.ts";
 import type { LoadOrder, LoadReport } from "./load.ts";
 import { type BenchOperation, bucket, keyOf, operations, signedHead } from "./requests.ts";
 import { addedRow, type Bar, leftOutRow, lineOf, type Row, ratioRow, valueRow } from "./rows.ts";
@@ -27,6 +28,8 @@ const { values: flags } = parseArgs({
     quick: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
     rgw: { type: "boolean", default: false },
+    /** The rows of lists alone. */
+    lists: { type: "boolean", default: false },
   },
 });
 
@@ -194,6 +197,10 @@ async function main(): Promise<void> {
     () => rmSync(dir, { recursive: true, force: true }),
   ];
   try {
+    const ports = await Promise.all(Array.from({ length: 7 }, () => freePort()));
+    for (const row of await measureLists(rounds * 3, { dir: join(dir, "lists"), ports }))
+      print(row);
+    if (flags.lists) return;
     const upstream = flags.rgw ? await startRgw(dir) : await startStub(await freePort());
     closing.push(() => upstream.stop());
     const names: VariantName[] = ["headgate", "dispatch", "http-proxy"];

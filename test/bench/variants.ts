@@ -75,24 +75,23 @@ export function cpuMicroseconds(pid: number): number {
   return nanoseconds / 1000;
 }
 
-interface StartOptions {
+interface Place {
   readonly port: number;
   readonly adminPort: number;
-  readonly upstream: UpstreamTarget;
   /** A directory for configuration and pid files. */
   readonly dir: string;
 }
 
+interface StartOptions extends Place {
+  readonly upstream: UpstreamTarget;
+}
+
+interface BenchCluster extends UpstreamTarget {
+  readonly id: string;
+}
+
 const commands: Record<VariantName, (options: StartOptions) => readonly string[]> = {
-  headgate: (options) => [
-    process.execPath,
-    // As the image runs it.
-    "--max-semi-space-size=32",
-    join(packageRoot, "dist/proxy/main.js"),
-    "run",
-    "-c",
-    writeHeadgateConfig(options),
-  ],
+  headgate: (options) => headgateCommand(options, [{ ...options.upstream, id: "upstream" }]),
   dispatch: ({ port, upstream }) => [
     process.execPath,
     join(here, "forward.js"),
@@ -108,6 +107,28 @@ const commands: Record<VariantName, (options: StartOptions) => readonly string[]
   nginx: (options) => ["nginx", "-c", writeNginxConfig(options), "-p", options.dir],
 };
 
+function headgateCommand(place: Place, clusters: readonly BenchCluster[]): readonly string[] {
+  return [
+    process.execPath,
+    // As the image runs it.
+    "--max-semi-space-size=32",
+    join(packageRoot, "dist/proxy/main.js"),
+    "run",
+    "-c",
+    writeHeadgateConfig(place, clusters),
+  ];
+}
+
+/** Headgate over several clusters. */
+export async function startHeadgate(
+  place: Place,
+  clusters: readonly BenchCluster[],
+): Promise<Pick<Variant, "port" | "pid" | "stop">> {
+  const child = spawnPinned(0, headgateCommand(place, clusters));
+  await untilListens(place.port, child);
+  return { port: place.port, pid: child.pid ?? 0, stop: () => child.kill("SIGKILL") };
+}
+
 export async function startVariant(name: VariantName, options: StartOptions): Promise<Variant> {
   mkdirSync(options.dir, { recursive: true });
   const child = spawnPinned(0, commands[name](options));
@@ -121,7 +142,10 @@ export async function startVariant(name: VariantName, options: StartOptions): Pr
   };
 }
 
-function writeHeadgateConfig({ port, adminPort, upstream, dir }: StartOptions): string {
+function writeHeadgateConfig(
+  { port, adminPort, dir }: Place,
+  clusters: readonly BenchCluster[],
+): string {
   const credentials = join(dir, "credentials.yaml");
   const { accessKeyId, secretAccessKey } = clientPair;
   const grants = [{ buckets: ["*"], allow: ["read", "list", "write", "delete", "admin"] }];
@@ -135,17 +159,15 @@ function writeHeadgateConfig({ port, adminPort, upstream, dir }: StartOptions): 
       listen: { address: `127.0.0.1:${port}` },
       admin: { address: `127.0.0.1:${adminPort}` },
       auth: { credentials: [{ source: "file", file: credentials }] },
-      clusters: [
-        {
-          id: "upstream",
-          endpoints: [`http://127.0.0.1:${upstream.port}`],
-          profile: "rgw-pacific",
-          credentials: {
-            access_key_id: upstream.accessKeyId,
-            secret_access_key: upstream.secretAccessKey,
-          },
+      clusters: clusters.map((cluster) => ({
+        id: cluster.id,
+        endpoints: [`http://127.0.0.1:${cluster.port}`],
+        profile: "rgw-pacific",
+        credentials: {
+          access_key_id: cluster.accessKeyId,
+          secret_access_key: cluster.secretAccessKey,
         },
-      ],
+      })),
       access_log: { format: "off" },
       log: { level: "error" },
     }),
