@@ -8,9 +8,9 @@ import { openState } from "../bridge/open-state.ts";
 import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
 import { Metrics } from "./admin/metrics.ts";
 import { placementChanges } from "./admin/placement-changes.ts";
-import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
+import { bucketPorts, readiness } from "./assembly-admin.ts";
 import { callerKeys, type OpenCredentials, openCredentials } from "./assembly-credentials.ts";
 import { clusterRecord, passthroughTo, stateDriver, upstreamCluster } from "./assembly-options.ts";
 import type { Config } from "./config.ts";
@@ -23,10 +23,8 @@ import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
-import { type AdoptPorts, adoptBuckets } from "./operations/adopt.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
-import { healDrift, showDrift } from "./operations/drift.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { pingCluster } from "./operations/ping.ts";
 import { Resettler } from "./operations/resettle.ts";
@@ -39,7 +37,6 @@ import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
-import { listRgwBuckets } from "./upstream/rgw-buckets.ts";
 import { createUpstream, type UpstreamPools } from "./upstream/upstream.ts";
 
 /** Decisions wait this long for further changes before an engine is built. */
@@ -377,19 +374,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
       snapshots: ports.snapshots,
       clock,
       placementChanges: placementChanges(views, auditedPorts),
-      adopt: (asked) =>
-        adoptBuckets(
-          { ports, discovery: parts.discovery, listAll: bucketLister(config, ports, parts.pools) },
-          asked,
-        ),
-      drift: {
-        show: (entry, reference, ended) =>
-          showDrift(entry.value, ports, { reference, signal: ended }),
-        heal: async (entry, reference, ended) =>
-          ports.membership.mayMutate()
-            ? await healDrift(entry, ports, { reference, signal: ended })
-            : null,
-      },
+      ...bucketPorts(config, parts),
       ping: (cluster, asked) =>
         pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
       facts: {
@@ -409,46 +394,9 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
   });
 }
 
-/** Lists all buckets of an RGW with the cluster's keys, where they may. */
-function bucketLister(
-  config: Config,
-  ports: OperationPorts,
-  pools: UpstreamPools,
-): AdoptPorts["listAll"] {
-  return async (id, signal) => {
-    const keys = config.clusters.find((cluster) => cluster.id === id)?.credentials ?? null;
-    if (keys === null || ports.facts(id).backend !== "rgw") return null;
-    return await listRgwBuckets(id, { keys, ask: pools.askAdmin }, signal);
-  };
-}
-
 /** 16 hex digits that no other probe has. */
 function runId(random: Random): string {
   return Buffer.from(random.bytes(8)).toString("hex");
-}
-
-function readiness(
-  views: Views,
-  lifecycle: { readonly accepting: boolean },
-): readonly ReadinessCheck[] {
-  const lifecycleCheck = {
-    name: "lifecycle",
-    ok: lifecycle.accepting,
-    detail: lifecycle.accepting ? "serving" : "stopping",
-  } as const;
-  const config = { name: "config", ok: true, detail: "valid" } as const;
-  try {
-    const { placement, policy } = views.current();
-    const detail = `revision ${placement.revision}, ${placement.origin}`;
-    return [
-      config,
-      { name: "policy", ok: true, detail: policy.revision },
-      { name: "snapshot", ok: true, detail },
-      lifecycleCheck,
-    ];
-  } catch {
-    return [config, { name: "policy", ok: false, detail: "does not load" }, lifecycleCheck];
-  }
 }
 
 /** Ids such as `5F1C9A…`, 16 hex digits; drawn 512 at a time, since a draw costs more than an id. */
