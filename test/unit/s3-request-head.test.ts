@@ -164,6 +164,9 @@ t.test("a query has one canonical form", async (t) => {
     ["=v", "=v"],
     ["a=b=c", "a=b%3Dc"],
     ["prefix=10%2B2", "prefix=10%2B2"],
+    // https://github.com/oven-sh/bun/pull/42994
+    ["uploadId=2~X%2BM%2f9%3D%3D", "uploadId=2~X%2BM%2F9%3D%3D"],
+    ["uploadId=2%7EX%2BM%2F9%3D%3D", "uploadId=2~X%2BM%2F9%3D%3D"],
     ["prefix=a%20b~'()*!", "prefix=a%20b~%27%28%29%2A%21"],
   ] as const;
   for (const [raw, canonical] of rows) t.equal(encodeQuery(parseQuery(raw) ?? []), canonical, raw);

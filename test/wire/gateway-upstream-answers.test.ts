@@ -210,3 +210,27 @@ t.test(
     }
   },
 );
+
+t.test("an upload id of any characters goes back to its cluster as it came", async (t) => {
+  // https://github.com/oven-sh/bun/pull/42994
+  const { rgw, ask } = await openScene(t);
+  for (const id of ["2~XlNd+M+261dH/9J==", "2~a%2Bb%7E", "a b&c=d?e#f", "é.~_-"]) {
+    const xml = id.replaceAll("&", "&amp;");
+    const initiated = `<InitiateMultipartUploadResult><UploadId>${xml}</UploadId></InitiateMultipartUploadResult>`;
+    const latin1 = Buffer.from(initiated, "utf8").toString("latin1");
+    rgw.intercept = ({ query }) =>
+      query.has("uploads") ? rgwAnswer("200 OK", ["Content-Type: application/xml"], latin1) : null;
+    const begun = await ask("POST", "/rep/k", { query: "uploads=", body: "" });
+    const handle = /<UploadId>(.*?)<\/UploadId>/.exec(begun.body)?.[1] ?? "";
+    t.match(handle, /^[A-Za-z0-9._~-]+$/);
+    const query = `uploadId=${handle}`;
+    for (const [method, given] of [
+      ["PUT", { query: `partNumber=1&${query}`, body: "x" }],
+      ["GET", { query }],
+      ["DELETE", { query }],
+    ] as const) {
+      await ask(method, "/rep/k", given);
+      t.equal(rgw.requests.at(-1)?.query.get("uploadId"), id, `${method} ${id}`);
+    }
+  }
+});
