@@ -1,6 +1,7 @@
 // Two RGWs that had their buckets before Headgate: adopted with those of all users, one name on both read
 // as one, settings that drifted apart made alike, and a bucket that one of them lost.
 
+import { readFileSync } from "node:fs";
 import {
   CreateBucketCommand,
   DeleteBucketCommand,
@@ -222,9 +223,14 @@ withLab(t, ["rclone"], async (lab, test) => {
     t.ok(onA > 0 && onB > 0 && onA + onB === 25, `${onA} and ${onB}`);
     await headgate.stop();
 
-    // The commands of README.md, "Leaving".
+    const written = /```sh\n(rclone [^`]*)```/.exec(readFileSync("README.md", "utf8"))?.[1] ?? "";
+    const [copy = "", check = "", purge = "", ...more] = written.trim().split("\n");
+    t.match(
+      [copy, check, purge, more.length],
+      [/^rclone copy /, /^rclone check /, /^rclone purge /, 0],
+    );
     // A bundle for the AWS SDKs is nothing that rclone 1.60 can use.
-    const env: Record<string, string> = { AWS_CA_BUNDLE: "" };
+    const env: Record<string, string> = { AWS_CA_BUNDLE: "", RCLONE_CONFIG: "" };
     for (const cluster of ["a", "b"] as const) {
       const name = `RCLONE_CONFIG_${cluster.toUpperCase()}`;
       env[`${name}_TYPE`] = "s3";
@@ -233,10 +239,10 @@ withLab(t, ["rclone"], async (lab, test) => {
       env[`${name}_ACCESS_KEY_ID`] = rgwPair.accessKeyId;
       env[`${name}_SECRET_ACCESS_KEY`] = rgwPair.secretAccessKey;
     }
-    const rclone = (...args: readonly string[]) =>
-      runOk("rclone", ["--config", "", ...args], { env });
-    await rclone("copy", "--metadata", "--checksum", `b:${Bucket}`, `a:${Bucket}`);
-    await rclone("check", "--one-way", "--download", `b:${Bucket}`, `a:${Bucket}`);
+    const shell = (line: string) =>
+      runOk("sh", ["-c", line.replaceAll(/\b([ab]):B\b/g, `$1:${Bucket}`)], { env });
+    await shell(copy);
+    await shell(check);
     t.equal(await listed("a"), 25);
     for (const Key of keys) {
       const got = await direct.a.send(new GetObjectCommand({ Bucket, Key }));
@@ -245,7 +251,7 @@ withLab(t, ["rclone"], async (lab, test) => {
     }
     const got = await direct.a.send(new GetObjectCommand({ Bucket, Key: "large" }));
     t.equal(sha256((await got.Body?.transformToByteArray()) ?? new Uint8Array()), sha256(large));
-    await rclone("purge", `b:${Bucket}`);
+    await shell(purge);
     await t.rejects(listed("b"), { name: "NoSuchBucket" });
 
     // The bucket was the service user's.

@@ -178,8 +178,11 @@ t.test("every line that npm start prints can be pasted", requireClients(t), asyn
   t.match(await answer.json(), { id: "c", state: "live", weight: 3 });
 });
 
-t.test("every shell block of the README is run by a test here", async (t) => {
-  const written = blocks.filter(({ language }) => language === "sh").map(({ text }) => text);
+t.test("every shell block of the README is run by a test", async (t) => {
+  const shell = blocks.filter(({ language }) => language === "sh").map(({ text }) => text);
+  // On two RGWs, by test/real/adopt.test.ts.
+  const written = shell.filter((text) => !text.startsWith("rclone "));
+  t.equal(shell.length - written.length, 1);
   t.ok(written.length >= 4);
   t.strictSame(written.toSorted(), [...run].toSorted());
 });
