@@ -139,6 +139,8 @@ export async function rotateCredential(
   const reply = await change(request, ports, (view): Plan => {
     const now = view.credentials.get(accessKeyId);
     if (now === undefined) return { kind: "reply", reply: noSuchCredential(request) };
+    // What does not open may have been changed by somebody without the seal key: it is not sealed anew.
+    if (openSecret(now.value, keys) === null) return notOpened();
     return planOf(now.value, now, { secret: next, keys, random, action: "admin:RotateCredential" });
   });
   return secret === null ? withSecret(reply, accessKeyId, next) : reply;
@@ -224,7 +226,9 @@ function planOf(
 }
 
 function notOpened(): Plan {
-  const message = "The secret was sealed with a key that this process does not have";
+  const message =
+    "The record does not open: it was sealed with a key that this process does not have, or changed since. " +
+    "Add the credential again, with its secret";
   return { kind: "reply", reply: problem(409, "Conflict", message) };
 }
 

@@ -2,12 +2,14 @@
 // buckets stay on one cluster (placement.md §7): where a bucket is on one its cluster is asked; a bucket
 // on several comes onto one first while it is empty, and is refused when it is not.
 
+import { clustersOf } from "../placement/candidates.ts";
 import type { BucketRecord } from "../placement/records.ts";
 import { onOneCluster } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
 import { writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { holdsAnything } from "./emptiness.ts";
 import { passOn, upstreamRequest } from "./send.ts";
 
 /** PutBucketVersioning, PutObjectLockConfiguration. */
@@ -26,24 +28,28 @@ export async function writeSingleSetting(
   });
 }
 
-/** Brings an empty bucket onto one of its clusters. @throws S3Error VersionedBucketPinned */
+/**
+ * Brings a bucket onto the one of its clusters that holds all it has; an empty one onto any of them.
+ * @throws S3Error VersionedBucketPinned
+ */
 async function gather(
   entry: Versioned<BucketRecord>,
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<void> {
-  const single = entry.value.extra.length === 0 ? onOneCluster(entry.value) : null;
+  const single = await onlyCluster(entry.value, request, ports);
   if (single === null) throw spread();
   const result = await ports.resettler.resettle(
     entry,
     {
       ...single,
+      gathers: true,
       audit: {
         action: "system:SettleBucket",
         resource: `${entry.value.tenant}/${entry.value.name}`,
         actor: { kind: "client", name: request.caller, remoteAddress: null },
         requestId: request.requestId,
-        detail: "empty, becomes versioned",
+        detail: "on one cluster, becomes versioned",
       },
     },
     ports,
@@ -65,11 +71,31 @@ async function gather(
   }
 }
 
+/** A route of the one cluster where the bucket's content is; `null` where it is on several. */
+async function onlyCluster(
+  record: BucketRecord,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<ReturnType<typeof onOneCluster>> {
+  if (record.extra.length > 0) return null;
+  const clusters = clustersOf(record);
+  const holds = await Promise.all(
+    clusters.map((cluster) =>
+      holdsAnything([{ tenant: record.tenant, name: record.name, cluster }], ports, request.signal),
+    ),
+  );
+  const [holder, ...others] = clusters.filter((_, index) => holds[index] === true);
+  if (holder === undefined) return onOneCluster(record);
+  if (others.length > 0) return null;
+  const weights = new Map([[holder, 1]]);
+  return onOneCluster({ ...record, route: { ...record.route, weights } });
+}
+
 function spread(): S3Error {
   return new S3Error("VersionedBucketPinned", {
     message:
-      "Versioning and object lock need a bucket that is on one cluster, and this one holds objects " +
-      "or settings on several. Create another bucket, switch versioning on while it is empty, and copy",
+      "Versioning and object lock need a bucket that is on one cluster, and this one holds objects or " +
+      "open uploads on several. Create another bucket, switch versioning on while it is empty, and copy",
   });
 }
 
@@ -87,6 +113,11 @@ export async function getUsage(
     });
   }
   const cluster = only.value.id;
+  if (ports.identity(cluster) === "service") {
+    throw new S3Error("NotImplemented", {
+      message: "Usage is told of a caller that the cluster knows: this one would tell of the proxy",
+    });
+  }
   return passOn(
     await ports.upstream.send(cluster, upstreamRequest(request), request.signal),
     cluster,

@@ -3,8 +3,8 @@
 // for `100 Continue` waits for exactly that answer (RFC 9110 §10.1.1). The question is a PutObject that
 // cannot succeed: no object has this ETag, and the digest is not that of its body.
 
-import { createHash } from "node:crypto";
 import { UpstreamError } from "../placement/ports.ts";
+import { contentMd5 } from "../s3/content-md5.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
@@ -12,7 +12,7 @@ import { discard, passOn, upstreamRequest } from "./send.ts";
 
 const impossible: HeaderList = [
   ["if-match", '"00000000000000000000000000000000"'],
-  ["content-md5", createHash("md5").update("not this body").digest("base64")],
+  ["content-md5", contentMd5(Buffer.from("not this body"))],
 ];
 
 /** The cluster's refusal; `null` when it gives none, or when it need not be asked. */

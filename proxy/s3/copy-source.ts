@@ -79,11 +79,12 @@ export function copySourceValue(source: CopySource, ownTenant: TenantName): stri
 }
 
 /**
- * Whether a source means the same object to a server that decodes it once more than it should. One
- * that does not aborts a radosgw: the second decoding fails and leaves an empty key.
+ * Whether a source means the same object to a server that decodes it once more than it should, and looks
+ * for `?versionId=` only after that: what RGW does with UploadPartCopy. One that does not aborts a
+ * radosgw (the second decoding fails and leaves an empty key) or is another object than policy saw.
  */
 export function survivesSecondDecoding(source: CopySource): boolean {
-  return !source.key.includes("%") && !(source.versionId ?? "").includes("%");
+  return !/[%?]/.test(source.key) && !/[%?]/.test(source.versionId ?? "");
 }
 
 /** Both ends inclusive. */

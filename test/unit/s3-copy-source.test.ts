@@ -109,6 +109,8 @@ t.test("a key or version that a second decoding changes is told", async (t) => {
     ["b/100%25", false],
     ["b/a%2541", false],
     ["b/k?versionId=a%2541", false],
+    ["b/secret%3FversionId%3D", false],
+    ["b/secret%3FversionId%3Dnull", false],
   ] as const) {
     const result = parseCopySource(latin1(value));
     t.equal(result.kind === "source" && survivesSecondDecoding(result.source), survives, value);

@@ -2,6 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import t from "tap";
+import { rotateCredential } from "../../proxy/admin/credentials.ts";
 import { SealedCredentials } from "../../proxy/gateway/sealed-credentials.ts";
 import type { CredentialRecord } from "../../proxy/placement/records.ts";
 import {
@@ -11,7 +12,7 @@ import {
   sealSecret,
 } from "../../proxy/placement/sealed-secret.ts";
 import { parseTenantName } from "../../proxy/s3/names.ts";
-import { adminSnapshot } from "../support/admin-state.ts";
+import { AdminMemory, adminSnapshot, fixedClock } from "../support/admin-state.ts";
 import { accessKeyId, credentialRecord } from "../support/bridge-records.ts";
 
 const key = () => randomBytes(32);
@@ -100,4 +101,40 @@ t.test("a key of the state store is found, one that does not open is 503", async
     t.throws(() => source.find(accessKeyId("ELSEWHERE")), { code: "ServiceUnavailable" });
   }
   t.strictSame(events, ["credentials.seal_not_opened"], "said once");
+});
+
+t.test("a record that was changed without the seal key is not sealed anew", async (t) => {
+  const granted = sealed([newest]);
+  const widened = { ...granted, grants: [{ buckets: ["*"], keys: ["*"], allow: ["admin"] }] };
+  const memory = new AdminMemory({});
+  const answer = async (record: CredentialRecord) => {
+    const credentials = new Map([[record.accessKeyId, { value: record, modRevision: 1n }]]);
+    const snapshot = { ...adminSnapshot({}), credentials };
+    const request = {
+      method: "POST",
+      path: "/admin/v1/credentials/AK/rotate",
+      params: new Map([["key", "AK"]]),
+      query: new URLSearchParams(),
+      body: {},
+      requestId: "r",
+      actor: { kind: "system", name: "test", remoteAddress: null },
+      ifMatch: null,
+      dryRun: true,
+      signal: new AbortController().signal,
+    } as const;
+    return await rotateCredential(request, {
+      registry: memory,
+      snapshots: {
+        current: () => snapshot,
+        reached: () => memory.reached(),
+        subscribe: () => () => {},
+      },
+      clock: fixedClock,
+      seals: { keys: [newest], random: { bytes: (count) => randomBytes(count) } },
+    });
+  };
+  t.equal((await answer(granted)).status, 200);
+  const refused = await answer(widened);
+  t.equal(refused.status, 409);
+  t.match(refused.body, "does not open");
 });

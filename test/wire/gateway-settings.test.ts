@@ -226,3 +226,12 @@ t.test("what is taken away is 204, however an RGW says it", async (t) => {
   const failed = await ask("DELETE", "/rep/k", { query: "tagging=" });
   t.equal(failed.status, 500, "a failure that left tags behind stays one");
 });
+
+t.test("the usage of the proxy's own user is told to nobody", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const before = rgw.requests.length;
+  const answer = await ask("GET", "/", { query: "usage=" });
+  t.strictSame([answer.status, answer.code], [501, "NotImplemented"]);
+  t.match(answer.body, "would tell of the proxy");
+  t.equal(rgw.requests.length, before, "the cluster is not asked");
+});

@@ -235,6 +235,8 @@ export async function copySuite(lab: Lab, test: RealTest): Promise<void> {
       ["/only-b/any%25.txt", 404, 404],
       ["/only-a/any%2525.txt", 404, 404],
       ["/only-a/k%00", 400, 400],
+      ["/only-a/k%3FversionId%3D", 404, 404],
+      ["/only-a/k%3FversionId%3Dnull", 404, 404],
     ] as const) {
       for (const id of [UploadId, "made-up"]) {
         const command = new UploadPartCopyCommand({
