@@ -1,0 +1,177 @@
+// A list that is being read while clusters drain, come back and change their weights: no key is left
+// out and none comes twice, over real sockets; and tokens that were not made for this very list.
+
+import {
+  CreateBucketCommand,
+  CreateMultipartUploadCommand,
+  ListBucketsCommand,
+  ListMultipartUploadsCommand,
+  type ListMultipartUploadsCommandOutput,
+  ListObjectsCommand,
+  type ListObjectsCommandOutput,
+  ListObjectsV2Command,
+  type ListObjectsV2CommandOutput,
+  ListObjectVersionsCommand,
+  type ListObjectVersionsCommandOutput,
+  PutObjectCommand,
+  type S3Client,
+} from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import { startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
+
+const Bucket = "read";
+const keys = Array.from({ length: 40 }, (_, index) => `${index % 4}/key ${index}+%é`).toSorted();
+
+async function open(test: Test): Promise<TestHeadgate> {
+  const headgate = await startTestHeadgate(test);
+  await headgate.s3.send(new CreateBucketCommand({ Bucket }));
+  for (const Key of keys) {
+    await headgate.s3.send(new PutObjectCommand({ Bucket, Key, Body: "x" }));
+    await headgate.s3.send(new CreateMultipartUploadCommand({ Bucket, Key }));
+  }
+  const homes = Object.values(headgate.clusters).map((one) => one.objects(Bucket).length);
+  test.ok(
+    homes.every((count) => count > 0),
+    "every cluster holds some",
+  );
+  return headgate;
+}
+
+const verbs = [
+  ["POST", "/clusters/b/drain", { mode: "readonly" }],
+  ["PUT", "/clusters/c/weight", { weight: 90 }],
+  ["POST", "/clusters/b/undrain", {}],
+  ["POST", "/clusters/a/drain", { mode: "evacuate" }],
+  ["PUT", "/clusters/c/weight", { weight: 1 }],
+  ["POST", "/clusters/a/undrain", {}],
+] as const;
+
+/** Changes a cluster between two pages, each time another way. */
+function changes(headgate: TestHeadgate, test: Test): () => Promise<void> {
+  let turn = 0;
+  return async () => {
+    const [method, path, body] = verbs[turn % verbs.length] ?? verbs[0];
+    turn += 1;
+    const { status } = await headgate.admin(method, path, body);
+    test.ok(status < 300, `${method} ${path}: ${status}`);
+  };
+}
+
+type Walk = (s3: S3Client, between: () => Promise<void>) => Promise<(string | undefined)[]>;
+
+const walks: Readonly<Record<string, Walk>> = {
+  async ListObjectsV2(s3, between) {
+    const seen: (string | undefined)[] = [];
+    for (let more: Partial<ListObjectsV2Command["input"]> | null = {}; more !== null; ) {
+      const page: ListObjectsV2CommandOutput = await s3.send(
+        new ListObjectsV2Command({ Bucket, MaxKeys: 7, ...more }),
+      );
+      seen.push(...(page.Contents ?? []).map(({ Key }) => Key));
+      more = page.IsTruncated === true ? { ContinuationToken: page.NextContinuationToken } : null;
+      if (more !== null) await between();
+    }
+    return seen;
+  },
+  async ListObjects(s3, between) {
+    const seen: (string | undefined)[] = [];
+    for (let more: Partial<ListObjectsCommand["input"]> | null = {}; more !== null; ) {
+      const page: ListObjectsCommandOutput = await s3.send(
+        new ListObjectsCommand({ Bucket, MaxKeys: 7, ...more }),
+      );
+      seen.push(...(page.Contents ?? []).map(({ Key }) => Key));
+      more = page.IsTruncated === true ? { Marker: page.NextMarker } : null;
+      if (more !== null) await between();
+    }
+    return seen;
+  },
+  async ListObjectVersions(s3, between) {
+    const seen: (string | undefined)[] = [];
+    for (let more: Partial<ListObjectVersionsCommand["input"]> | null = {}; more !== null; ) {
+      const page: ListObjectVersionsCommandOutput = await s3.send(
+        new ListObjectVersionsCommand({ Bucket, MaxKeys: 7, ...more }),
+      );
+      seen.push(...(page.Versions ?? []).map(({ Key }) => Key));
+      more =
+        page.IsTruncated === true
+          ? { KeyMarker: page.NextKeyMarker, VersionIdMarker: page.NextVersionIdMarker }
+          : null;
+      if (more !== null) await between();
+    }
+    return seen;
+  },
+  async ListMultipartUploads(s3, between) {
+    const seen: (string | undefined)[] = [];
+    for (let more: Partial<ListMultipartUploadsCommand["input"]> | null = {}; more !== null; ) {
+      const page: ListMultipartUploadsCommandOutput = await s3.send(
+        new ListMultipartUploadsCommand({ Bucket, MaxUploads: 7, ...more }),
+      );
+      seen.push(...(page.Uploads ?? []).map(({ Key }) => Key));
+      more =
+        page.IsTruncated === true
+          ? { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker }
+          : null;
+      if (more !== null) await between();
+    }
+    return seen;
+  },
+};
+
+t.test("lists go on over drains and weights that change between their pages", async (t) => {
+  const headgate = await open(t);
+  for (const [name, walk] of Object.entries(walks)) {
+    t.strictSame(await walk(headgate.s3, changes(headgate, t)), keys, name);
+    for (const id of ["a", "b"]) await headgate.admin("POST", `/clusters/${id}/undrain`, {});
+  }
+});
+
+t.test("a token is good for its own list alone", async (t) => {
+  const headgate = await open(t);
+  const { s3 } = headgate;
+  await s3.send(new CreateBucketCommand({ Bucket: "other" }));
+  const ask = async (input: Partial<ListObjectsV2Command["input"]>) =>
+    await s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 3, ...input }));
+  const token = (await ask({})).NextContinuationToken ?? "";
+  t.match(token, /^[A-Za-z0-9_-]+$/);
+  const middle = token.length >> 1;
+  const flipped = token[middle] === "A" ? "B" : "A";
+  const rows: readonly (readonly [string, Partial<ListObjectsV2Command["input"]>])[] = [
+    ["made up", { ContinuationToken: "made-up" }],
+    ["a key", { ContinuationToken: keys[3] }],
+    ["cut", { ContinuationToken: token.slice(0, -1) }],
+    ["cut to its content", { ContinuationToken: token.slice(0, -22) }],
+    ["longer", { ContinuationToken: `${token}A` }],
+    ["changed", { ContinuationToken: token.slice(0, middle) + flipped + token.slice(middle + 1) }],
+    ["padded", { ContinuationToken: `${token}=` }],
+    ["endless", { ContinuationToken: token.repeat(40) }],
+    ["of another bucket", { ContinuationToken: token, Bucket: "other" }],
+    ["of another prefix", { ContinuationToken: token, Prefix: "0" }],
+    ["of another delimiter", { ContinuationToken: token, Delimiter: "/" }],
+  ];
+  for (const [what, input] of rows) {
+    await t.rejects(
+      ask(input),
+      { name: "InvalidArgument", $metadata: { httpStatusCode: 400 } },
+      what,
+    );
+  }
+  const other = (await s3.send(new ListBucketsCommand({ MaxBuckets: 1 }))).ContinuationToken ?? "";
+  await t.rejects(ask({ ContinuationToken: other }), { name: "InvalidArgument" });
+  for (const input of [
+    { ContinuationToken: token },
+    { ContinuationToken: other, Prefix: "r" },
+    { ContinuationToken: other.slice(1) },
+  ]) {
+    await t.rejects(s3.send(new ListBucketsCommand(input)), { name: "InvalidArgument" });
+  }
+  const rest = await s3.send(new ListBucketsCommand({ ContinuationToken: other }));
+  t.strictSame(
+    rest.Buckets?.map(({ Name }) => Name),
+    [Bucket],
+  );
+  const next = await ask({ ContinuationToken: token, MaxKeys: 2, StartAfter: "zzz" });
+  t.strictSame(
+    next.Contents?.map(({ Key }) => Key),
+    keys.slice(3, 5),
+    "page size may change, and the token wins over start-after",
+  );
+});
