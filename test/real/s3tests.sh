@@ -11,6 +11,7 @@ while getopts d:n:k o; do case $o in d) W=$OPTARG;; n) WORKERS=$OPTARG;; k) KEEP
 shift $((OPTIND - 1))
 [ $# -ge 1 ] || { sed -n 's/^# usage: //p' "$0" >&2; exit 2; }
 CHECKOUT=$(cd "$1" && pwd); shift
+CHOSEN=$(($# > 0))
 export PATH=$PATH:$HOME/go/bin:/usr/sbin
 W=${W:-$(mktemp -d "${TMPDIR:-/tmp}/headgate-s3tests-XXXXXX")}; mkdir -p "$W"; W=$(cd "$W" && pwd)
 VENV=${HEADGATE_LAB_ROOT:-/var/cache/headgate-lab}/s3tests
@@ -98,4 +99,6 @@ PASSED=$(grep -c '^PASSED ' "$W/outcomes" || true)
 RUN=$(cut -d ' ' -f 2 "$W/outcomes" | sort -u | wc -l)
 curl -s -o /dev/null -m 5 http://127.0.0.1:17082/ || { echo "the RGW is gone"; PASSED=-1; }
 echo "$PASSED of $RUN tests pass, ${#TESTS[@]} are listed"
-[ "$PASSED" = "$RUN" ] && [ "$RUN" -gt 0 ]
+# All that are listed must have run and passed; of a choice by options, all that were chosen.
+if [ "$CHOSEN" = 1 ]; then WANTED=$RUN; else WANTED=${#TESTS[@]}; fi
+[ "$PASSED" = "$WANTED" ] && [ "$RUN" = "$WANTED" ] && [ "$WANTED" -gt 0 ]
