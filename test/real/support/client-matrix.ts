@@ -29,15 +29,26 @@ interface ClientRun {
   readonly outcome: Promise<Outcome>;
 }
 
-/** The client programs of one lab; those that run when it ends are stopped. */
-class ClientRuns {
+interface ClientRunsOptions {
+  /** For a Headgate that speaks HTTPS. */
+  readonly caFile?: string;
+  /** All when absent. */
+  readonly programs?: readonly ClientProgram[];
+}
+
+/** Client programs of one lab; those that run when it ends are stopped. */
+export class ClientRuns {
   readonly runs: readonly ClientRun[];
   readonly #children = new Set<ChildProcess>();
   #closed = false;
 
-  constructor(lab: Lab, headgates: readonly Headgate[], caFile: string) {
+  constructor(
+    lab: Lab,
+    headgates: readonly Headgate[],
+    { caFile = "", programs = clientPrograms }: ClientRunsOptions,
+  ) {
     const queue: (() => Promise<void>)[] = [];
-    this.runs = clientPrograms.flatMap((program) =>
+    this.runs = programs.flatMap((program) =>
       headgates.map((headgate) => {
         const scheme = headgate.url.startsWith("https:") ? "https" : "http";
         const bucket = `${program.name}-${scheme}`;
@@ -107,7 +118,8 @@ class ClientRuns {
   }
 }
 
-function checkSteps(t: Test, program: ClientProgram, outcome: Outcome): void {
+/** Every step of a program went well. */
+export function checkSteps(t: Test, program: ClientProgram, outcome: Outcome): void {
   const lines = outcome.stdout.split("\n").filter((line) => line !== "");
   const quoted = {
     stdout: outcome.stdout.slice(-quotedLength),
@@ -124,7 +136,7 @@ function checkSteps(t: Test, program: ClientProgram, outcome: Outcome): void {
 }
 
 /** `kept/SHA256/name` of every object that a client left for this is its content's. */
-async function checkKept(t: Test, direct: S3Client, run: ClientRun): Promise<void> {
+export async function checkKept(t: Test, direct: S3Client, run: ClientRun): Promise<void> {
   const keys = (await keysOf(direct, run.bucket)).filter((key) => key.startsWith("kept/"));
   t.equal(keys.length, run.program.kept, `${run.bucket} keeps its objects`, { keys });
   for (const key of keys) {
@@ -155,7 +167,7 @@ export function testClientMatrix(t: Test, generation: Generation): void {
         prefix: "/headgate-tls/",
         tls: authority.issue(),
       });
-      const clients = new ClientRuns(lab, [plain, tls], caFile);
+      const clients = new ClientRuns(lab, [plain, tls], { caFile });
       for (const { program, scheme, outcome } of clients.runs) {
         test(`${program.title} over ${scheme} on RGW ${generation}.2`, async (t) => {
           checkSteps(t, program, await outcome);
