@@ -113,6 +113,13 @@ function refusedReply(
         "PlacementBusy",
         "The bucket holds objects that this change would have to move",
       );
+    case "pinned":
+      return problem(
+        409,
+        "VersionedBucketPinned",
+        "The bucket is versioned or has object lock, so it stays on its cluster. " +
+          "Create another one where it is wanted and copy",
+      );
     case "no_such_bucket":
       return noSuchBucket(request);
     case "conflict":

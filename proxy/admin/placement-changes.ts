@@ -1,8 +1,10 @@
 // An operator's change of a bucket's placement. What moves no key is written at once; what would move
 // keys needs an empty bucket, which is then settled anew; anything else is `busy` until epochs exist.
 
+import { hasSettings, isVersioned } from "../operations/bucket-settings-kept.ts";
 import type { OperationPorts } from "../operations/context.ts";
 import { holdsAnything } from "../operations/emptiness.ts";
+import { mustBeEmpty } from "../operations/resettle.ts";
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine } from "../placement/ports.ts";
 import { UpstreamError } from "../placement/ports.ts";
@@ -13,12 +15,14 @@ import { mapOf } from "../policy/decide.ts";
 import type { DecisionView, RouteResult } from "../policy/ports.ts";
 
 import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
 import type { ChangeContext, PlacementChangeResult, PlacementChanges } from "./ports.ts";
 
 interface Change {
   readonly entry: Versioned<BucketRecord>;
   readonly placement: BucketPlacement | null;
   readonly route: Route;
+  readonly gathers: boolean;
   readonly audit: AuditLine;
 }
 
@@ -42,7 +46,8 @@ export function placementChanges(
           message: "Policy gives the bucket no route with this placement",
         };
       }
-      const change = { entry, placement, route, audit: auditLine(entry.value, placement, context) };
+      const audit = auditLine(entry.value, placement, context);
+      const change = { entry, placement, route, gathers: placement !== null, audit };
       return await apply(change, context, ports);
     },
   };
@@ -59,9 +64,12 @@ async function apply(
   try {
     const moves = !sameOwners(change.route, record.route) || record.conflict;
     if (context.dryRun) {
-      return moves && (await holdsAny(record, ports, context.signal)) ? busy : changed;
+      if (!moves || !(await holdsAny(change, ports, context.signal))) return changed;
+      return await whyBusy(record, ports, context.signal);
     }
-    return moves ? await move(change, ports) : await rewrite(change, ports);
+    if (!moves) return await rewrite(change, ports);
+    const moved = await move(change, ports);
+    return moved.kind === "busy" ? await whyBusy(record, ports, context.signal) : moved;
   } catch (caught) {
     if (caught instanceof UpstreamError || caught instanceof S3Error) {
       return { kind: "unavailable", message: "A cluster of the bucket does not answer" };
@@ -99,13 +107,33 @@ async function rewrite(change: Change, ports: OperationPorts): Promise<Placement
 const changed: PlacementChangeResult = { kind: "changed" };
 const busy: PlacementChangeResult = { kind: "busy" };
 
-async function holdsAny(
+/** A versioned bucket is `pinned`, empty or not. */
+async function whyBusy(
   record: BucketRecord,
   ports: OperationPorts,
   signal: AbortSignal,
+): Promise<PlacementChangeResult> {
+  const [cluster] = clustersOf(record);
+  if (cluster === undefined) return busy;
+  const { tenant, name } = record;
+  return (await isVersioned({ tenant, name, cluster }, ports, signal)) ? { kind: "pinned" } : busy;
+}
+
+/** Whether the change would leave anything behind. */
+async function holdsAny(
+  change: Change,
+  ports: OperationPorts,
+  signal: AbortSignal,
 ): Promise<boolean> {
-  const places = clustersOf(record).map((cluster) => ({ ...record, cluster }));
-  return await holdsAnything(places, ports, signal);
+  const { entry, route } = change;
+  const { tenant, name } = entry.value;
+  const place = (cluster: ClusterId) => ({ tenant, name, cluster });
+  const old = clustersOf(entry.value);
+  const emptied = mustBeEmpty(entry.value, change).map(place);
+  if (await holdsAnything(emptied, ports, signal)) return true;
+  const joins = [...route.weights.keys()].some((cluster) => !old.includes(cluster));
+  const [first] = old;
+  return joins && first !== undefined && (await hasSettings(place(first), ports, signal));
 }
 
 /**

@@ -20,6 +20,8 @@ export type PlacementChangeResult =
   | { readonly kind: "changed" }
   /** The bucket holds objects that the change would have to move. */
   | { readonly kind: "busy" }
+  /** It is versioned, which keeps it on its cluster. */
+  | { readonly kind: "pinned" }
   | { readonly kind: "no_such_bucket" }
   /** `expected` did not hold, or other writers kept winning. */
   | { readonly kind: "conflict" }

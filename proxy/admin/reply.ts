@@ -50,7 +50,8 @@ export type AdminErrorCode =
   | "PreconditionFailed"
   | "StateUnavailable"
   | "Unauthorized"
-  | "UnknownCluster";
+  | "UnknownCluster"
+  | "VersionedBucketPinned";
 
 /** A JSON answer; `revision` becomes its ETag. */
 export function json(status: number, body: unknown, revision?: Revision): AdminReply {

@@ -14,6 +14,7 @@ import { decide, mapOf } from "../policy/decide.ts";
 import type { Decision, DecisionView, Refusal } from "../policy/ports.ts";
 import { isS3ErrorCode, S3Error } from "../s3/errors.ts";
 import type { BucketName, ClusterId } from "../s3/names.ts";
+import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
 import type { InputFacts } from "./decision-input.ts";
 import { decisionInput, tenantOf } from "./decision-input.ts";
@@ -161,7 +162,7 @@ async function undeleteIfAbandoned(
   { operation }: InputFacts,
   { ports, views }: PlacingParts,
 ): Promise<Versioned<BucketRecord> | null> {
-  if (record.value.phase !== "deleting" || !operationFacts[operation].places) return null;
+  if (record.value.phase !== "deleting" || !needsSettled(operation)) return null;
   if (operation === "CreateBucket" || !ports.resettler.abandoned(record)) return null;
   const settled = await undelete(record, ports);
   await views.reached(settled?.modRevision ?? 0n);
@@ -190,7 +191,7 @@ async function resettleIfEmpty(
     requestId: facts.requestId,
     detail: `empty, follows policy: ${wanted.route.source}`,
   };
-  const change = { route: wanted.route, placement, audit };
+  const change = { route: wanted.route, placement, gathers: false, audit };
   const result = await resettle(record, change, at.parts.ports);
   if (result === null || result.kind !== "settled") return null;
   await at.parts.views.reached(result.record.modRevision);
@@ -233,7 +234,7 @@ function placed(
 ): Placed {
   const { facts } = at;
   const places = operationFacts[facts.operation].places;
-  if (record !== null) assertPhase(record.value, facts, places);
+  if (record !== null) assertPhase(record.value, facts);
   if (places) assertRoute(decision, record?.value ?? null, at.parts);
   if (record === null) return { ...nowhere, decision, ...newBucket(decision) };
   const { key } = facts.address;
@@ -260,9 +261,14 @@ function newBucket(decision: Decision): Pick<Placed, "route" | "placement"> {
   return { route: route.route, placement: { ...route.route, weighting: "weights" } };
 }
 
+/** New bytes, and settings, which a bucket that is being moved or deleted would lose. */
+function needsSettled(operation: S3Operation): boolean {
+  const { places, routing }: OperationFacts = operationFacts[operation];
+  return places || routing === "every" || routing === "single";
+}
+
 /** What a record that is not settled allows. */
-function assertPhase(record: BucketRecord, facts: InputFacts, places: boolean): void {
-  const { operation } = facts;
+function assertPhase(record: BucketRecord, { operation }: InputFacts): void {
   if (operation === "CreateBucket" || operation === "DeleteBucket") return;
   switch (record.phase) {
     case "settled":
@@ -271,7 +277,7 @@ function assertPhase(record: BucketRecord, facts: InputFacts, places: boolean): 
       throw new S3Error("NoSuchBucket");
     case "rerouting":
     case "deleting":
-      if (!places) return;
+      if (!needsSettled(operation)) return;
       throw new S3Error("SlowDown", {
         message: "The placement of the bucket is changing",
         retryAfterSeconds: 1,

@@ -37,6 +37,15 @@ export async function hasSettings(
   return answers.includes(true);
 }
 
+/** Whether a bucket is versioned, has object lock, or was versioned once: it stays on its cluster. */
+export async function isVersioned(
+  place: BucketPlace,
+  ports: Pick<OperationPorts, "upstream">,
+  signal: CancelSignal,
+): Promise<boolean> {
+  return await isSet("GetBucketVersioning", place, ports, signal);
+}
+
 async function isSet(
   operation: S3Operation,
   place: BucketPlace,

@@ -34,6 +34,11 @@ import type { PartSizes } from "./part-sizes.ts";
 export interface Resettlement {
   readonly route: Route;
   readonly placement: BucketPlacement | null;
+  /**
+   * Somebody wants it on one cluster, so what it holds there may stay. Never where it only follows
+   * policy: a drain of all but one cluster would keep a bucket there for good.
+   */
+  readonly gathers: boolean;
   readonly audit: AuditLine;
 }
 

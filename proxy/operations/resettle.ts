@@ -124,10 +124,9 @@ export class Resettler implements Resettling {
       return { kind: "unavailable" };
     }
     let announced = entry.modRevision;
+    const asked = { record, old, joining, to, ports, signal };
     if (record.phase === "settled") {
-      const [first] = places(record, old);
-      const stays = await holdsAnything(places(record, old), ports, signal);
-      if (stays || (first !== undefined && (await hasSettings(first, ports, signal)))) {
+      if (await wouldLose(asked)) {
         this.noteNonEmpty(record.tenant, record.name);
         return { kind: "busy" };
       }
@@ -135,7 +134,7 @@ export class Resettler implements Resettling {
       if (announcement === null) return { kind: "contended" };
       announced = announcement;
     }
-    const attempt = { record, announced, old, joining, to, ports, signal };
+    const attempt = { ...asked, announced };
     let result: ResettleResult = { kind: "unavailable" };
     try {
       result = await this.#swap(attempt);
@@ -150,7 +149,7 @@ export class Resettler implements Resettling {
     const { record, announced, old, joining, to, ports, signal } = attempt;
     if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
     await Promise.all(places(record, joining).map((place) => createOn(place, ports, signal)));
-    if (await holdsAnything(places(record, [...old, ...joining]), ports, signal)) {
+    if (await wouldLose(attempt)) {
       this.noteNonEmpty(record.tenant, record.name);
       return { kind: "busy" };
     }
@@ -212,14 +211,38 @@ interface MemberState {
   readonly alive: boolean;
 }
 
-interface Attempt {
+interface Asked {
   readonly record: BucketRecord;
-  readonly announced: Revision;
   readonly old: readonly ClusterId[];
   readonly joining: readonly ClusterId[];
   readonly to: Resettlement;
   readonly ports: OperationPorts;
   readonly signal: AbortSignal;
+}
+
+interface Attempt extends Asked {
+  readonly announced: Revision;
+}
+
+/**
+ * The clusters that must hold nothing: all old ones, but for the only cluster of a route that gathers,
+ * where every key is looked for from then on.
+ */
+export function mustBeEmpty(
+  record: BucketRecord,
+  { route, gathers }: Pick<Resettlement, "route" | "gathers">,
+): readonly ClusterId[] {
+  const only = gathers && route.weights.size === 1;
+  return clustersOf(record).filter((cluster) => !(only && route.weights.has(cluster)));
+}
+
+/** Whether anything lies where the new route does not look for it, or a setting would be left behind. */
+async function wouldLose({ record, old, joining, to, ports, signal }: Asked): Promise<boolean> {
+  const emptied = [...mustBeEmpty(record, to), ...joining];
+  if (await holdsAnything(places(record, emptied), ports, signal)) return true;
+  // A bucket that is created anew has no settings; those that stay have them all.
+  const [first] = places(record, old);
+  return joining.length > 0 && first !== undefined && (await hasSettings(first, ports, signal));
 }
 
 /**

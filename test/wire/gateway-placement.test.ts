@@ -242,3 +242,28 @@ t.test(
     t.ok(clusters["a"] !== undefined);
   },
 );
+
+t.test("a bucket is put where all it has lies, by an operator and never by a drain", async (t) => {
+  const { s3, clusters, admin } = await startTestHeadgate(t);
+  const Bucket = "small";
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+  const ids = Object.keys(clusters);
+  const having = (): readonly string[] =>
+    ids.filter((id) => clusters[id]?.buckets().some((name) => name === Bucket));
+  const [home = ""] = ids.filter((id) => clusters[id]?.objects(Bucket).length === 1);
+  const others = ids.filter((id) => id !== home);
+  for (const id of others) t.equal((await admin("POST", `/clusters/${id}/drain`, {})).status, 204);
+  await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "y" }));
+  t.strictSame(having(), ids, "it would stay there after the drain");
+  for (const id of others) {
+    t.equal((await admin("POST", `/clusters/${id}/undrain`, {})).status, 204);
+  }
+  const put = (id: string) =>
+    admin("PUT", `/buckets/${Bucket}/placement`, { placement: { [id]: 1 } });
+  t.match(await put(others[0] ?? ""), { status: 409, body: { code: "PlacementBusy" } });
+  t.equal((await put(home)).status, 204);
+  t.strictSame(having(), [home]);
+  const got = await s3.send(new GetObjectCommand({ Bucket, Key: "k" }));
+  t.equal(await got.Body?.transformToString(), "y");
+});

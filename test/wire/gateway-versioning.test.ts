@@ -3,10 +3,15 @@
 
 import {
   CreateBucketCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
   GetBucketVersioningCommand,
+  GetObjectCommand,
   PutBucketCorsCommand,
   PutBucketVersioningCommand,
   PutObjectCommand,
+  PutObjectLockConfigurationCommand,
+  UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { startTestHeadgate } from "../support/headgate.ts";
@@ -29,28 +34,124 @@ t.test("a versioned bucket is on one cluster, or stays unversioned", async (t) =
   await s3.send(new PutObjectCommand({ Bucket: "empty", Key: "k", Body: "x" }));
   t.equal(holders("empty"), 1);
 
-  await s3.send(new CreateBucketCommand({ Bucket: "filled" }));
-  await s3.send(new PutObjectCommand({ Bucket: "filled", Key: "k", Body: "x" }));
-  await t.rejects(
-    s3.send(new PutBucketVersioningCommand({ Bucket: "filled", VersioningConfiguration: enabled })),
-    { name: "VersionedBucketPinned", $metadata: { httpStatusCode: 409 } },
-  );
-  t.equal(holders("filled"), 3);
-
   await s3.send(new CreateBucketCommand({ Bucket: "locked", ObjectLockEnabledForBucket: true }));
   t.equal(holders("locked"), 1, "object lock means versions from the start");
 });
 
-t.test("an empty bucket with settings does not move with the wheel", async (t) => {
-  const { s3, clusters, admin } = await startTestHeadgate(t);
+t.test("objects that are all on one cluster become versioned where they are", async (t) => {
+  const { s3, clusters, client, admin } = await startTestHeadgate(t);
+  const retrying = client({ maxAttempts: 4 });
+  const where = (Bucket: string): readonly string[] =>
+    Object.keys(clusters).filter((id) =>
+      clusters[id]?.buckets().some((bucket) => bucket === Bucket),
+    );
+  for (const Bucket of ["by-versioning", "by-lock"]) {
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "kept" }));
+    const upload = { Bucket, Key: "k" };
+    const { UploadId } = await s3.send(new CreateMultipartUploadCommand(upload));
+    const holder = Object.keys(clusters).filter((id) => clusters[id]?.objects(Bucket).length === 1);
+    const lock = { ObjectLockConfiguration: { ObjectLockEnabled: "Enabled" } } as const;
+    if (Bucket === "by-lock") {
+      await retrying.send(new PutObjectLockConfigurationCommand({ Bucket, ...lock }));
+    } else {
+      const versioning = { Bucket, VersioningConfiguration: enabled };
+      await retrying.send(new PutBucketVersioningCommand(versioning));
+    }
+    t.strictSame(where(Bucket), holder, "gone from where it held nothing");
+    t.match(await admin("GET", `/buckets/${Bucket}`), {
+      body: { route: { weights: { [holder[0] ?? ""]: 1 }, spread: "bucket", mode: "strict" } },
+    });
+    const got = await s3.send(new GetObjectCommand({ Bucket, Key: "k" }));
+    t.equal(await got.Body?.transformToString(), "kept");
+    const part = new UploadPartCommand({ ...upload, UploadId, PartNumber: 1, Body: "part" });
+    t.match(await s3.send(part), { ETag: /"/ }, "an upload that began before goes on");
+  }
+});
+
+t.test("objects on several clusters are refused, with the way out", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  const Bucket = "spread";
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  for (let n = 0; n < 12; n += 1) {
+    await s3.send(new PutObjectCommand({ Bucket, Key: `k${n}`, Body: "x" }));
+  }
+  const refused = {
+    name: "VersionedBucketPinned",
+    message: /Create another bucket, switch versioning on while it is empty, and copy/,
+    $metadata: { httpStatusCode: 409 },
+  };
+  await t.rejects(
+    s3.send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: enabled })),
+    refused,
+  );
+  const ObjectLockConfiguration = { ObjectLockEnabled: "Enabled" } as const;
+  await t.rejects(
+    s3.send(new PutObjectLockConfigurationCommand({ Bucket, ObjectLockConfiguration })),
+    refused,
+  );
+  for (const cluster of Object.values(clusters)) {
+    const puts = cluster.exchanges().filter(({ method }) => method === "PUT");
+    t.notMatch(JSON.stringify(puts.map(({ target }) => target)), /versioning|object-lock/);
+    t.strictSame(cluster.buckets(), [Bucket]);
+  }
+});
+
+t.test("a versioned bucket stays on its cluster, empty or not", async (t) => {
+  const { s3, clusters, client, admin } = await startTestHeadgate(t);
+  const retrying = client({ maxAttempts: 4 });
+  for (const Bucket of ["empty", "filled"]) {
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    const versioning = { Bucket, VersioningConfiguration: enabled };
+    await retrying.send(new PutBucketVersioningCommand(versioning));
+    if (Bucket === "filled") await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    const holder = (): readonly string[] =>
+      Object.keys(clusters).filter((id) => clusters[id]?.buckets().some((name) => name === Bucket));
+    const [home = ""] = holder();
+    const elsewhere = home === "a" ? "b" : "a";
+    for (const query of ["?dry_run=true", ""]) {
+      const placed = await admin("PUT", `/buckets/${Bucket}/placement${query}`, {
+        placement: { [elsewhere]: 1 },
+      });
+      t.match(placed, { status: 409, body: { code: "VersionedBucketPinned" } }, Bucket + query);
+    }
+    const spread = await admin("PUT", `/buckets/${Bucket}/placement`, {
+      placement: { [elsewhere]: 1, [home]: 1 },
+      spread: "object",
+    });
+    t.match(spread, { status: 409, body: { code: "VersionedBucketPinned" } });
+    t.equal((await admin("POST", `/clusters/${home}/drain`, {})).status, 204);
+    await t.rejects(s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" })), {
+      name: "DrainRefused",
+    });
+    t.strictSame(holder(), [home]);
+    t.equal((await admin("POST", `/clusters/${home}/undrain`, {})).status, 204);
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    t.strictSame(holder(), [home]);
+  }
+});
+
+t.test("an empty bucket with settings joins no cluster by itself, but leaves one", async (t) => {
+  const states = { c: "pending" };
+  const { s3, clusters, admin } = await startTestHeadgate(t, { states });
   for (const Bucket of ["kept", "moved"]) await s3.send(new CreateBucketCommand({ Bucket }));
   const cors = { CORSRules: [{ AllowedMethods: ["GET"], AllowedOrigins: ["*"] }] };
   await s3.send(new PutBucketCorsCommand({ Bucket: "kept", CORSConfiguration: cors }));
-  t.equal((await admin("POST", "/clusters/c/drain", {})).status, 204);
+  t.strictSame(clusters["c"]?.buckets(), []);
+  t.equal((await admin("POST", "/clusters/c/activate", { weight: 3 })).status, 204);
+  const key = { Key: "x", Body: "x" };
   for (const Bucket of ["kept", "moved"]) {
-    await s3.send(new PutObjectCommand({ Bucket, Key: "x", Body: "x" })).catch(() => null);
+    await s3.send(new PutObjectCommand({ Bucket, ...key }));
+    await s3.send(new DeleteObjectCommand({ Bucket, Key: "x" }));
   }
-  t.strictSame(clusters["c"]?.buckets(), ["kept"]);
+  t.strictSame(clusters["c"]?.buckets(), ["moved"], "it would have no settings there");
+  // Those that stay have them, so nothing is lost by leaving.
+  await s3.send(new CreateBucketCommand({ Bucket: "leaving" }));
+  await s3.send(new PutBucketCorsCommand({ Bucket: "leaving", CORSConfiguration: cors }));
+  t.ok(clusters["c"]?.buckets().some((name) => name === "leaving"));
+  t.equal((await admin("POST", "/clusters/c/drain", {})).status, 204);
+  await s3.send(new PutObjectCommand({ Bucket: "leaving", ...key }));
+  t.notOk(clusters["c"]?.buckets().some((name) => name === "leaving"));
 });
 
 t.test("a preflight goes unsigned to the bucket's rules, whatever it carries", async (t) => {
