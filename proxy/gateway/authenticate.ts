@@ -20,8 +20,8 @@ import { noTenant } from "../s3/names.ts";
 import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
-import { type TimeLimits, verifySignature } from "../s3/verify.ts";
-import { verifySignatureV2 } from "../s3/verify-v2.ts";
+import { illegality, type TimeLimits, verifySignature } from "../s3/verify.ts";
+import { illegalityV2, verifySignatureV2 } from "../s3/verify-v2.ts";
 import type { ExplanationBudget } from "./explanation-budget.ts";
 
 export interface AuthenticationSettings {
@@ -97,6 +97,9 @@ export function authenticate(
     return { kind: "failed", error, reason: "malformed" };
   }
   const request = { head, authorization, nowMs };
+  // Before the key is asked for, which may be a request to a cluster.
+  const illegal = illegalityOf(request, settings);
+  if (illegal !== null) return { kind: "failed", error: illegal, reason: reasonOf(illegal) };
   const found = settings.credentials.find(authorization.accessKeyId);
   if (!(found instanceof Promise)) return verifyAgainst(found, request, settings);
   return found.then((credential) => verifyAgainst(credential, request, settings));
@@ -106,6 +109,16 @@ interface SignedRequest {
   readonly head: RequestHead;
   readonly authorization: SignedAuthorization;
   readonly nowMs: number;
+}
+
+function illegalityOf(
+  { head, authorization, nowMs }: SignedRequest,
+  { regions, limits }: AuthenticationSettings,
+): S3Error | null {
+  const given = { head, nowMs, limits };
+  return authorization.kind === "header" || authorization.kind === "presigned"
+    ? illegality({ ...given, authorization, regions })
+    : illegalityV2({ ...given, authorization });
 }
 
 function verifyAgainst(

@@ -5,7 +5,7 @@
 
 import { parseHttpDate } from "./amz-date.ts";
 import { S3Error } from "./errors.ts";
-import { fieldValue } from "./headers.ts";
+import { fieldValue, trimBlanks } from "./headers.ts";
 import { type AccessKeyId, parseAccessKeyId } from "./names.ts";
 import { queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -44,9 +44,11 @@ export const v2Signature = /^[A-Za-z0-9+/]{27}=$/;
 
 /** Reads `AWS <key id>:<signature>`. */
 export function readV2Header(head: RequestHead, value: string): HeaderV2Authorization | S3Error {
-  const match = /^AWS[ \t]+(.+):([^:]*)$/.exec(value);
-  const accessKeyId = parseAccessKeyId(match?.[1] ?? "");
-  const signature = match?.[2]?.trim() ?? "";
+  // A key id may hold a colon, a signature does not.
+  const colon = value.lastIndexOf(":");
+  const named = /^AWS[ \t]/.test(value) && colon !== -1;
+  const accessKeyId = named ? parseAccessKeyId(trimBlanks(value.slice(3, colon))) : null;
+  const signature = value.slice(colon + 1).trim();
   if (accessKeyId === null || !v2Signature.test(signature)) {
     const message = "The authorization header must be AWS <key id>:<signature>";
     return new S3Error("AuthorizationHeaderMalformed", { message });

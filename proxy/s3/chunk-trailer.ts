@@ -7,6 +7,7 @@ import { hash } from "node:crypto";
 import { checksumField, checksumValue, isAlgorithm, isUnknownValue } from "./checksum.ts";
 import type { SignatureChain } from "./chunk-signatures.ts";
 import { S3Error } from "./errors.ts";
+import { trimBlanks } from "./headers.ts";
 
 const signatureField = "x-amz-trailer-signature";
 
@@ -58,7 +59,7 @@ export class ChunkTrailer {
     const colon = content.indexOf(":");
     if (colon < 1) return malformed();
     const name = content.slice(0, colon).toLowerCase();
-    const value = content.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, "");
+    const value = trimBlanks(content.slice(colon + 1));
     if (this.#signature !== null) return malformed();
     if (name === signatureField && this.#options.chain !== null) {
       this.#signature = value;

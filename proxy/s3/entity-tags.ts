@@ -2,6 +2,8 @@
 // §13.1). S3 clients also send tags without quotes, which are read as if they had them. A value that
 // is neither is `null`: it is for the caller to say what a condition that cannot be read means.
 
+import { trimBlanks } from "./headers.ts";
+
 export interface EntityTag {
   readonly weak: boolean;
   /** Without quotes, `d41d8cd98f00b204e9800998ecf8427e-2`. */
@@ -14,8 +16,8 @@ export type TagCondition =
   /** One tag or more. */
   | { readonly kind: "tags"; readonly tags: readonly EntityTag[] };
 
-/** One member of a list: quoted with its `W/`, or bare up to the next comma. */
-const member = /[ \t]*(?:(W\/)?"([^"]*)"|([^",]*[^", \t]))[ \t]*(?:,|$)/y;
+/** One member of a list, quoted with its `W/`, or bare up to the next comma. No two parts of it overlap. */
+const member = /[ \t]*(?:(W\/)?"([^"]*)"[ \t]*|([^", \t][^",]*))(?:,|$)/y;
 
 /** Reads the value of If-Match or If-None-Match; `null` when it is empty or malformed. */
 export function readTagCondition(value: string): TagCondition | null {
@@ -26,7 +28,8 @@ export function readTagCondition(value: string): TagCondition | null {
     member.lastIndex = at;
     const found = member.exec(value);
     if (found === null) return null;
-    const [whole, weak, quoted, bare] = found;
+    const [whole, weak, quoted, text] = found;
+    const bare = text === undefined ? undefined : trimBlanks(text);
     if (bare === "*" || bare?.startsWith("W/") === true) return null;
     tags.push({ weak: weak !== undefined, opaque: quoted ?? bare ?? "" });
     at += whole.length;

@@ -120,7 +120,7 @@ function readDisposition(text: string): Part | S3Error {
     found.set(name, match[2]?.replaceAll('\\"', '"') ?? match[3] ?? "");
     end = parameter.lastIndex;
   }
-  if (!/^\s*;?\s*$/.test(text.slice(end))) return formError();
+  if (!/^\s*(?:;\s*)?$/.test(text.slice(end))) return formError();
   const name = utf8Text(Buffer.from(found.get("name") ?? "", "latin1"));
   const filename = utf8Text(filenameBytes(found));
   if (name === null || name === "" || filename === null) return formError();

@@ -19,6 +19,19 @@ export function fieldValue(headers: HeaderList, name: string): string | null {
   return joined;
 }
 
+/** A text without the blanks and tabs around it; a pattern that does this takes time squared. */
+export function trimBlanks(text: string): string {
+  let from = 0;
+  let to = text.length;
+  while (from < to && isBlank(text.charCodeAt(from))) from += 1;
+  while (to > from && isBlank(text.charCodeAt(to - 1))) to -= 1;
+  return text.slice(from, to);
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}
+
 /** The members of a comma-separated field, lower-case, blanks trimmed, empty ones dropped. */
 export function fieldTokens(headers: HeaderList, name: string): readonly string[] {
   const value = fieldValue(headers, name);

@@ -58,6 +58,8 @@ const singleFields = new Set([
 ]);
 /** S3 allows 2 KiB of metadata and 50 tags; lines beyond this only cost time. */
 const maxFields = 256;
+/** No operation takes more than thirty; each costs time in every reading of the query. */
+const maxParameters = 256;
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const badValue = /[^\t\x20-\x7e\x80-\xff]/;
 const badTarget = /[^\x21-\x7e]|#/;
@@ -83,6 +85,9 @@ export function readRequestHead(input: RequestHeadInput): RequestHeadResult {
   const mark = target.indexOf("?");
   const rawPath = mark === -1 ? target : target.slice(0, mark);
   const rawQuery = mark === -1 ? "" : target.slice(mark + 1);
+  if (rawQuery.split("&", maxParameters + 1).length > maxParameters) {
+    return refusal("InvalidURI", `A request has at most ${maxParameters} query parameters`);
+  }
   const query = parseQuery(rawQuery);
   if (query === null || decodeOnce(rawPath) === null) {
     return refusal(
@@ -135,7 +140,34 @@ function readFields(
     }
     headers.push([name, value]);
   }
-  return { kind: "fields", headers };
+  const misspelled = ambiguousName(headers);
+  return misspelled === null
+    ? { kind: "fields", headers }
+    : refusal("InvalidRequest", `Header "${misspelled}" could be read as another`);
+}
+
+/** What stands before the name of a piece of metadata, which may be of any characters. */
+export const metadataPrefix = "x-amz-meta-";
+
+/**
+ * The first name that RGW, to which `_` is `-`, would read as another `x-amz-*`: `x_amz_acl`, which no
+ * signature need cover, or metadata `a_b` beside `a-b`. Metadata `a_b` alone is no other.
+ */
+export function ambiguousName(headers: HeaderList): string | null {
+  if (!headers.some(([name]) => name.includes("_"))) return null;
+  const metadata = new Map<string, string>();
+  for (const [name] of headers) {
+    const read = folded(name);
+    if (name.startsWith(metadataPrefix)) {
+      if ((metadata.get(read) ?? name) !== name) return name;
+      metadata.set(read, name);
+    } else if (name !== read && read.startsWith("x-amz-")) return name;
+  }
+  return null;
+}
+
+function folded(name: string): string {
+  return name.replaceAll("_", "-");
 }
 
 function ambiguousFraming(headers: HeaderList, version: string): string | null {

@@ -17,6 +17,8 @@ export interface LikelyChange {
 
 /** Each costs a hash and an HMAC. */
 const maxLikelyChanges = 48;
+/** Each costs a hash over all of the head; what people debug is shorter. */
+const maxHeadBytes = 16 * 1024;
 
 /** What clients send in fields that hops are known to rewrite, drop or add. Empty: the field was added. */
 const usualValues: ReadonlyMap<string, readonly string[]> = new Map([
@@ -44,11 +46,14 @@ const usualValues: ReadonlyMap<string, readonly string[]> = new Map([
   ["x-forwarded-for", [""]],
 ]);
 
-/** Requests that differ from this one in one thing, likeliest first. */
+/** Requests that differ from this one in one thing, likeliest first; none for a head beyond 16 KiB. */
 export function* likelyChanges(
   head: RequestHead,
   signedHeaders: readonly string[],
 ): Generator<LikelyChange> {
+  let headBytes = head.rawTarget.length;
+  for (const [name, value] of head.headers) headBytes += name.length + value.length;
+  if (headBytes > maxHeadBytes) return;
   let given = 0;
   for (const change of changes(head, signedHeaders)) {
     if (given === maxLikelyChanges) return;

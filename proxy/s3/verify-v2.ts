@@ -31,7 +31,7 @@ export type VerifyV2Result =
 /** Verifies the version 2 signature of a request against the credentials of its key id. */
 export function verifySignatureV2(request: VerifyV2Request): VerifyV2Result {
   const { authorization, credentials } = request;
-  const illegal = timeError(request) ?? coverError(request);
+  const illegal = illegalityV2(request);
   if (illegal !== null) return { kind: "error", error: illegal };
   const expected = Buffer.from(authorization.signature, "latin1");
   const { secretAccessKey } = credentials ?? nobody;
@@ -47,11 +47,18 @@ export function verifySignatureV2(request: VerifyV2Request): VerifyV2Result {
   return token === null ? { kind: "verified", query } : { kind: "error", error: token };
 }
 
+/** What no credential would make right. */
+export function illegalityV2(request: UnverifiedV2): S3Error | null {
+  return timeError(request) ?? coverError(request);
+}
+
+type UnverifiedV2 = Omit<VerifyV2Request, "credentials" | "hostBucket">;
+
 function timeError({
   authorization,
   nowMs,
   limits = s3TimeLimits,
-}: VerifyV2Request): S3Error | null {
+}: UnverifiedV2): S3Error | null {
   if (authorization.kind === "header-v2") {
     const { signedAtMs } = authorization;
     return skewError(signedAtMs, formatAmzDate(signedAtMs), { nowMs, maxSkewMs: limits.maxSkewMs });
@@ -68,7 +75,7 @@ function timeError({
 }
 
 /** A signature in the header covers no `x-amz-*` of the query, which would still be obeyed upstream. */
-function coverError({ head, authorization }: VerifyV2Request): S3Error | null {
+function coverError({ head, authorization }: UnverifiedV2): S3Error | null {
   if (authorization.kind !== "header-v2") return null;
   const bare = head.query.find(([name]) => name.toLowerCase().startsWith("x-amz-"));
   if (bare === undefined) return null;

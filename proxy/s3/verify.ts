@@ -9,7 +9,7 @@ import { type KeyObject, timingSafeEqual } from "node:crypto";
 
 import type { SignedAuthorization } from "./authorization.ts";
 import { S3Error } from "./errors.ts";
-import { type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import { type HeaderField, type HeaderList, type QueryList, trimBlanks } from "./headers.ts";
 import { contentSha256 } from "./payload.ts";
 import { decodeOnce, encodePath } from "./percent.ts";
 import { encodeQuery, parseQuery } from "./query.ts";
@@ -75,10 +75,7 @@ export const nobody: SigningCredentials = {
 /** Verifies the signature of a request against the credentials that its key id stands for. */
 export function verifySignature(request: VerifyRequest): VerifyResult {
   const { authorization, credentials, head } = request;
-  const illegal =
-    scopeError(request) ??
-    timeError(authorization, request.nowMs, request.limits ?? s3TimeLimits) ??
-    coverError(request);
+  const illegal = illegality(request);
   if (illegal !== null) return { kind: "error", error: illegal };
   const missing = absentHeader(authorization.signedHeaders, head.headers);
   const { date, region } = authorization;
@@ -98,6 +95,15 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   return { kind: "verified", query: tried.query, path: tried.path };
 }
 
+/** What no credential would make right: scope, time, headers that are not signed. Cheap. */
+export function illegality(request: Omit<VerifyRequest, "credentials" | "keys">): S3Error | null {
+  return (
+    scopeError(request) ??
+    timeError(request.authorization, request.nowMs, request.limits ?? s3TimeLimits) ??
+    coverError(request)
+  );
+}
+
 /** What is wrong is worked out for an unknown key as well: it shall cost the same. */
 function tryKey(
   request: VerifyRequest,
@@ -111,7 +117,7 @@ function tryKey(
   return { kind: "error", error: mismatch(match.first, request.authorization, changed) };
 }
 
-function scopeError(request: VerifyRequest): S3Error | null {
+function scopeError(request: Pick<VerifyRequest, "regions" | "authorization">): S3Error | null {
   const { regions, authorization } = request;
   const [ours] = regions;
   if (ours === undefined || regions.includes(authorization.region)) return null;
@@ -163,7 +169,7 @@ export function skewError(
 }
 
 /** A holder of a presigned PUT must not be able to add x-amz-copy-source, x-amz-acl or the like. */
-function coverError(request: VerifyRequest): S3Error | null {
+function coverError(request: Pick<VerifyRequest, "head" | "authorization">): S3Error | null {
   const { signedHeaders } = request.authorization;
   const bare: string[] = [];
   for (const [name] of request.head.headers) {
@@ -329,11 +335,11 @@ function otherFields(request: VerifyRequest, fields: HeaderList): readonly Heade
 
 /** Runs of blanks collapse outside double quotes and stay inside them, as older guidance has it. */
 function quotedValue(value: string): string {
+  if (!value.includes('"')) return canonicalValue(value);
   const pieces = value.split(/("[^"]*")/);
-  return pieces
-    .map((piece, at) => (at % 2 === 1 ? piece : piece.replace(/[ \t]+/g, " ")))
-    .join("")
-    .replace(/^[ \t]+|[ \t]+$/g, "");
+  return trimBlanks(
+    pieces.map((piece, at) => (at % 2 === 1 ? piece : piece.replace(/[ \t]+/g, " "))).join(""),
+  );
 }
 
 /** Clients and hops differ over whether the scheme's default port belongs into Host. */

@@ -161,6 +161,31 @@ async function formCounts(t: Test, given: AuthenticationSettings): Promise<void>
   });
 }
 
+t.test("no key is looked up for what none would make right", async (t) => {
+  const asked: string[] = [];
+  const find = (id: string): null => {
+    asked.push(id);
+    return null;
+  };
+  const given = { ...settings(0), regions: ["us-east-1"], credentials: { find } };
+  const lateMs = nowMs + 3_600_000;
+  const elsewhere = { ...given, regions: ["eu-west-1"] };
+  const head = signed("used", "secret of used");
+  const bare = { ...head, headers: [...head.headers, ["x-amz-acl", "private"] as const] };
+  for (const [what, run] of [
+    ["RequestTimeTooSkewed", () => authenticate(head, lateMs, given)],
+    ["AuthorizationHeaderMalformed", () => authenticate(head, nowMs, elsewhere)],
+    ["AccessDenied", () => authenticate(bare, nowMs, given)],
+    ["RequestTimeTooSkewed", () => authenticate(v2("used"), lateMs, given)],
+  ] as const) {
+    const result = await run();
+    t.equal(result.kind === "failed" && result.error.code, what);
+  }
+  t.strictSame(asked, []);
+  await authenticate(head, nowMs, given);
+  t.strictSame(asked, ["used"], "any other is");
+});
+
 t.test("a suspended key and an unknown one cannot be told apart", async (t) => {
   const given = settings(0);
   const answers = await Promise.all(
