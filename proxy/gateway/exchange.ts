@@ -29,7 +29,7 @@ import { describe, faultOf } from "./fault.ts";
 import type { TrustedProxies } from "./forwarded.ts";
 import { arrivalOf } from "./forwarded.ts";
 import type { Passthrough } from "./passthrough.ts";
-import { isPassedThrough, passedHost } from "./passthrough.ts";
+import { assertFramed, isPassedThrough, passedHost } from "./passthrough.ts";
 import type { PlacingParts } from "./placing.ts";
 import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReceivingParts } from "./receive.ts";
@@ -235,6 +235,7 @@ async function passThrough(
   const { trace, reply, parts, expectsContinue } = exchange;
   if (parts.passthrough === null) throw new Error("There is no cluster to pass a request to");
   trace.operation = "Passthrough";
+  assertFramed(head);
   trace.cluster = parts.passthrough.cluster;
   if (expectsContinue) reply.response.writeContinue();
   const answer = await parts.passthrough.send({

@@ -79,7 +79,8 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   server.maxHeadersCount = 0;
   server.on("request", (request, response) => run(request, response, false));
   server.on("checkContinue", (request, response) => run(request, response, true));
-  // Any other expectation is refused by request-head.ts.
+  // Any other expectation is passed over: RFC 9110 §10.1.1 asks for a 417 from none, and nothing of it
+  // goes upstream.
   server.on("checkExpectation", (request, response) => run(request, response, false));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     onClientError(error, socket, { running: running.get(socket) ?? null, options });

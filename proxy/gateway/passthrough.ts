@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OperationAnswer } from "../operations/context.ts";
 import { isBucketHost } from "../s3/address.ts";
 import { S3Error } from "../s3/errors.ts";
+import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { decodeOnce } from "../s3/percent.ts";
 import type { RequestHead } from "../s3/request-head.ts";
@@ -53,6 +54,17 @@ export function passedHost(host: string, baseDomains: readonly string[]): string
   const name = host.replace(/:\d+$/, "").toLowerCase();
   const isAddress = /^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])$/.test(name);
   return isAddress || name === "localhost" || baseDomains.includes(name) ? host : null;
+}
+
+/**
+ * Refuses a DELETE or OPTIONS with a chunked body: http-proxy-3 takes its Transfer-Encoding away and
+ * says `content-length: 0`, and the body would stand there as the next request. That no connection of a
+ * passed request is used again (the package's `connection: close`, without an agent) must stay for the
+ * same reason. @throws S3Error MissingContentLength
+ */
+export function assertFramed({ method, headers }: Pick<RequestHead, "method" | "headers">): void {
+  if (method !== "DELETE" && method !== "OPTIONS") return;
+  if (fieldValue(headers, "transfer-encoding") !== null) throw new S3Error("MissingContentLength");
 }
 
 function isUnder(path: string, prefix: string): boolean {

@@ -41,6 +41,10 @@ export function classifyOperation(head: RequestHead, address: Address): Classify
 }
 
 function nameOperation(head: RequestHead, address: Address): NameResult {
+  const misplaced = head.query.find(([name]) => isOfHeaders(name));
+  if (misplaced !== undefined) {
+    return notImplemented(`Parameter "${misplaced[0]}" is not implemented`);
+  }
   if (head.method === "OPTIONS") return operation("OptionsObject");
   const scope = scopeOf(address);
   const special = subresourceOperation(head, scope);
@@ -86,7 +90,15 @@ function subresourceOperation(head: RequestHead, scope: Scope): NameResult | nul
     ({ method, parameter }) =>
       method === head.method && (parameter === null || hasParameter(head.query, parameter)),
   );
-  return named === undefined ? methodNotAllowed() : operation(named.operation);
+  if (named === undefined) return methodNotAllowed();
+  const unknown = unknownOf(head, scope, { name, parameter: named.parameter });
+  if (unknown !== null) return notImplemented(`Parameter "${unknown}" is not implemented`);
+  return operation(named.operation);
+}
+
+/** Makes another operation of a request, and is a header or nothing. An upstream might not mind. */
+function isOfHeaders(name: string): boolean {
+  return /^x[-_]amz[-_](?:copy[-_]source|rename[-_]source)/i.test(name);
 }
 
 /**
@@ -94,16 +106,27 @@ function subresourceOperation(head: RequestHead, scope: Scope): NameResult | nul
  * an unknown one that has a value (`?v=17`): it is dropped on the way upstream. A write does not, so
  * that a new kind of `DELETE /b?something=1` never deletes the bucket. Names in `x-` are for logs.
  */
-function unknownOf(head: RequestHead, scope: Scope): string | null {
+function unknownOf(
+  head: RequestHead,
+  scope: Scope,
+  beside: { readonly name: string; readonly parameter: string | null } | null = null,
+): string | null {
   const reads = head.method === "GET" || head.method === "HEAD";
   for (const [name, value] of head.query) {
-    const lower = name.toLowerCase();
-    if (lower === "x-amz-copy-source" || lower === "x-amz-rename-source") return name;
-    if (lower.startsWith("x-") || v2Parameters.has(name)) continue;
+    if (/^x-/i.test(name) || v2Parameters.has(name)) continue;
     if (isParameter(name, scope, reads)) continue;
+    if (beside !== null && isBeside(name, beside)) continue;
     if (!reads || value === null || value === "") return name;
   }
   return null;
+}
+
+function isBeside(
+  name: string,
+  subresource: { readonly name: string; readonly parameter: string | null },
+): boolean {
+  const { name: itself, parameter } = subresource;
+  return name === itself || name === parameter || subresourceParameters.has(name);
 }
 
 function isParameter(name: string, scope: Scope, reads: boolean): boolean {

@@ -1,12 +1,12 @@
 // Which header fields and query parameters go on to the next hop, in both directions
 // (s3-protocol.md 2.6; RFC 9110 §7.6.1). What authenticates a client ends here; what belongs to the
-// object travels to the byte. An upstream never sees a field that was not covered by our checks under
-// a spelling that it would read as one that is.
+// object travels to the byte. An upstream never sees a field that we do not know, nor one that was not
+// covered by our checks under a spelling that it would read as one that is.
 
 import { fieldTokens, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
 import type { OperationFacts, S3Operation } from "./operation.ts";
 import { operationFacts } from "./operation.ts";
-import type { RequestHead } from "./request-head.ts";
+import { metadataPrefix, type RequestHead } from "./request-head.ts";
 import {
   bucketReadParameters,
   objectParameters,
@@ -27,23 +27,45 @@ const hopByHop: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** Consumed here, or set anew by the signer and the connection to the upstream. */
+/**
+ * What a client's request may say to an upstream beside `x-amz-*`, which its signature covers. A list of
+ * what goes, not of what does not: RGW reads `x-goog-`, `x-rgw-`, `x-dho-`, `x-object-`, `x-container-`
+ * and `x-account-` as `x-amz-`, answers as `accept` has it, and MinIO obeys `x-minio-force-delete`.
+ */
+const plainFields: ReadonlySet<string> = new Set([
+  "accept-encoding",
+  "access-control-request-headers",
+  "access-control-request-method",
+  "cache-control",
+  "content-disposition",
+  "content-encoding",
+  "content-language",
+  "content-md5",
+  "content-type",
+  "expires",
+  "if-match",
+  "if-modified-since",
+  "if-none-match",
+  "if-range",
+  "if-unmodified-since",
+  "origin",
+  "range",
+  // A bucket policy may have a condition on it, as on user-agent.
+  "referer",
+  "traceparent",
+  "tracestate",
+  "user-agent",
+  "x-amzn-trace-id",
+]);
+
+/** Of `x-amz-*`, consumed here or set anew by the signer. */
 const endsHere: ReadonlySet<string> = new Set([
-  "authorization",
-  "content-length",
-  "cookie",
-  "date",
-  "expect",
-  "forwarded",
-  "host",
-  "via",
   "x-amz-content-sha256",
   "x-amz-date",
   "x-amz-decoded-content-length",
   "x-amz-security-token",
   "x-amz-te",
   "x-amz-trailer",
-  "x-real-ip",
 ]);
 
 /** Says which checksum stands behind an aws-chunked body: wrong once the body is decoded. */
@@ -112,11 +134,10 @@ export function requestHeadersUpstream(
 }
 
 function travelsUpstream(name: string): boolean {
-  if (hopByHop.has(name) || endsHere.has(name)) return false;
-  if (name.startsWith("x-forwarded-") || name.startsWith("amz-sdk-")) return false;
-  // RGW reads `_` as `-`: an unsigned x_amz_copy_source would arrive as x-amz-copy-source. And its
-  // own gateways steer each other with rgwx-.
-  return !name.includes("_") && !name.startsWith("rgwx-");
+  if (plainFields.has(name)) return true;
+  if (!name.startsWith("x-amz-") || endsHere.has(name)) return false;
+  // Elsewhere RGW would read a `_` as a `-`, and another name (request-head.ts).
+  return !name.includes("_") || name.startsWith(metadataPrefix);
 }
 
 function withoutAwsChunked(value: string): string | null {

@@ -8,6 +8,7 @@ import type { FormField, FormHead } from "./form-data.ts";
 import type { HeaderField, HeaderList } from "./headers.ts";
 import { type ObjectKey, parseObjectKey } from "./names.ts";
 import { encodeComponent } from "./percent.ts";
+import { ambiguousName } from "./request-head.ts";
 import { childOf, childrenOf, childText, element, group, readXml, xmlDeclaration } from "./xml.ts";
 
 type Fields = ReadonlyMap<string, FormField>;
@@ -63,7 +64,8 @@ export function formHeaders(fields: Fields): HeaderList | S3Error {
     if (made instanceof S3Error) return made;
     if (made !== null) headers.push(made);
   }
-  return headers;
+  const misspelled = ambiguousName(headers);
+  return misspelled === null ? headers : invalid(`Field "${misspelled}" could be read as another`);
 }
 
 function headerOf(name: string, value: string): HeaderField | S3Error | null {
@@ -74,7 +76,7 @@ function headerOf(name: string, value: string): HeaderField | S3Error | null {
   if (name !== "acl" && !plainHeaders.has(name) && !headerFamilies.test(name)) {
     return name.startsWith("x-amz-") ? invalid(`Field "${name}" is not supported`) : null;
   }
-  if (!/^[!#$%&'*+\-.^`|~0-9a-z]+$/.test(name))
+  if (!/^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name))
     return invalid("A field of the form has no valid name");
   const text = Buffer.from(value, "utf8").toString("latin1").trim();
   // oxlint-disable-next-line no-control-regex -- a line break would begin another header

@@ -95,6 +95,7 @@ function sendOnce(
       request.unpipe();
       reject(new UpstreamError("response_head", id, { cause }));
     };
+    // No agent: each request has a connection of its own and ends it (gateway/passthrough.ts says why).
     const proxy = createProxyServer({
       target,
       // The target's bytes as they came: no URL is made of them.

@@ -108,9 +108,18 @@ t.test("heads have a limit, and S3's words for it", async (t) => {
 t.test("names that would be read as others do not travel", async (t) => {
   const target = await openTarget(t);
   const lines = [
-    "x_amz_acl: public-read",
-    "x_amz_copy_source: /target/kept",
     "rgwx-uid: admin",
+    "x-goog-meta-role: admin",
+    "x-goog-tagging: a=b",
+    "x-goog-website-redirect-location: http://evil",
+    "x-rgw-acl: public-read",
+    "x-dho-acl: public-read",
+    "x-object-meta-a: b",
+    "x-container-meta-a: b",
+    "x-account-meta-a: b",
+    "x-minio-force-delete: true",
+    "accept: text/html",
+    "content_type: text/html",
     "cookie: a=b",
     "te: trailers",
     "trailer: x-amz-acl",
@@ -137,12 +146,63 @@ t.test("names that would be read as others do not travel", async (t) => {
   );
 });
 
+t.test("names that RGW would read as a signed one are refused", async (t) => {
+  const target = await openTarget(t);
+  const put = signed(target.url, "PUT", `/${bucket}/k`, 0);
+  const lines = [
+    ["x_amz_copy_source: /target/kept"],
+    ["X_Amz_Acl: public-read"],
+    ["x-amz_acl: public-read"],
+    ["x-amz-object-lock_mode: GOVERNANCE"],
+    ["x_amz_meta_a: b"],
+    ["x-amz_meta-a: b"],
+    ["x-amz-meta-a_b: 1", "x-amz-meta-a-b: 2"],
+    ["x-amz-meta-a_b-c: 1", "x-amz-meta-a-b_c: 2"],
+  ];
+  const anonymous = `PUT /${bucket}/k HTTP/1.1\r\nhost: s3.test\r\ncontent-length: 0\r\n\r\n`;
+  await repel(
+    t,
+    target,
+    [put, anonymous].flatMap((head) =>
+      lines.map((each): Attack => {
+        const bytes = [withLines(head, ...each)];
+        return { name: each.join(), bytes, answer: "400 InvalidRequest" };
+      }),
+    ),
+  );
+  t.strictSame(target.stored(), []);
+});
+
+t.test("a parameter that only a header may be goes nowhere", async (t) => {
+  const target = await openTarget(t);
+  const source = "x-amz-copy-source=%2Ftarget%2Fkept";
+  const rows = [
+    ["PUT", `/k?acl=&${source}`],
+    ["PUT", `/k?tagging=&X-Amz-Copy-Source=a`],
+    ["PUT", `/k?acl=&x-amz-rename-source=a`],
+    ["PUT", `/k?partNumber=1&uploadId=u&${source}-range`],
+    ["PUT", `/k?acl=&rgwx-uid=admin`],
+    ["GET", `/kept?acl=&newThing=`],
+    ["POST", `?delete=&newThing=1`],
+    ["OPTIONS", `/kept?${source}`],
+  ] as const;
+  await repel(
+    t,
+    target,
+    rows.map(([method, rest]): Attack => {
+      const bytes = [signed(target.url, method, `/${bucket}${rest}`, 0)];
+      return { name: `${method} ${rest}`, bytes, answer: "501 NotImplemented", goesOn: true };
+    }),
+  );
+});
+
 t.test("bytes of metadata survive, repeated lines become one", async (t) => {
   const target = await openTarget(t);
   const headers = [
     ["x-amz-meta-utf8", "gr\xc3\xbcn \xe2\x82\xac"],
     ["x-amz-meta-latin1", "gr\xfcn"],
     ["x-amz-meta-twice", "1,2"],
+    ["x-amz-meta-my_key", "kept"],
   ] as const;
   const path = `/${bucket}/m`;
   const put = rawHead(target.url, { method: "PUT", path, headers, contentLength: 0 }).replace(

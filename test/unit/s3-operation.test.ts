@@ -127,6 +127,11 @@ t.test("a name nobody knows yet is refused where it could change the request", a
     ["PUT /b/k?newThing=1", null],
     ["DELETE /b/k?lifecycle=1", null],
     ["GET /b/k?versioning", null],
+    ["GET /b?acl&newThing", null],
+    ["PUT /b/k?acl&x-amz-copy-source=/b/other", null],
+    ["PUT /b/k?acl&X-Amz-Rename-Source=a", null],
+    ["PUT /b/k?acl&newThing=1", null],
+    ["OPTIONS /b/k?x_amz_copy_source=/b/other", null],
   ] as const;
   for (const [line, operation] of rows) {
     t.strictSame(classify(line), { operation, code: "NotImplemented" }, line);

@@ -237,6 +237,24 @@ t.test("bodies stream both ways, and are refused early in words", async (t) => {
   refused.socket.destroy();
 });
 
+t.test("a body that would be sent without its framing is refused", async (t) => {
+  const passing = await start(t);
+  const smuggled = "DELETE /admin/user?uid=x HTTP/1.1\r\nhost: h\r\n\r\n";
+  const { host } = new URL(passing.url);
+  for (const method of ["DELETE", "OPTIONS"]) {
+    const { text } = await rawExchange(
+      passing.url,
+      `${method} /swift/v1/c/o HTTP/1.1\r\nhost: ${host}\r\ntransfer-encoding: chunked\r\n\r\n` +
+        `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`,
+    );
+    t.equal(codeOf(text), "MissingContentLength", method);
+    t.match(text, /^HTTP\/1.1 411 /, method);
+  }
+  t.strictSame(passing.heads, []);
+  await passing.ask("/swift/v1/c", [], "DELETE");
+  t.match(passing.heads[0], /\r\nconnection: close\r\n/i, "nothing can stand behind it");
+});
+
 t.test("a client that leaves takes its exchange with it; a dead cluster is 503", async (t) => {
   let open = 0;
   let closed = 0;
