@@ -17,7 +17,7 @@ import {
   unknownKeys,
 } from "./reply.ts";
 
-export interface BucketDrift {
+interface BucketDrift {
   show(
     entry: Versioned<BucketRecord>,
     reference: ClusterId | null,

@@ -38,7 +38,7 @@ export interface AdoptOptions {
   readonly signal: CancelSignal;
 }
 
-export interface AdoptedBucket {
+interface AdoptedBucket {
   /** `logs` or `acme:logs`. */
   readonly bucket: string;
   /** Where it is; the first is where its new objects go. */

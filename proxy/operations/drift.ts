@@ -28,7 +28,7 @@ import { discard, ownRequest } from "./send.ts";
 /** Longer than the writes of one setting to all clusters follow one another. */
 const secondLookMs = 500;
 
-export interface Drift {
+interface Drift {
   /** `cors`; of a missing bucket `bucket`. */
   readonly setting: string;
   readonly cluster: ClusterId;
