@@ -15,7 +15,7 @@ import { isStrictBucketName } from "../s3/names.ts";
 import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
-import { holdsAnything } from "./emptiness.ts";
+import { holdsObjects } from "./emptiness.ts";
 import { mutate } from "./mutation.ts";
 import {
   assertAbsenceKnown,
@@ -252,7 +252,7 @@ export async function deleteBucket(
   if (entry === null) throw new S3Error("NoSuchBucket");
   if (entry.value.phase === "rerouting" && !ports.resettler.abandoned(entry)) throw changing();
   const places = placesOf(entry.value, request.identity);
-  const holds = places.length > 1 && (await holdsAnything(places, ports, request.signal));
+  const holds = places.length > 1 && (await holdsObjects(places, ports, request.signal));
   if (holds && entry.value.phase !== "deleting") throw new S3Error("BucketNotEmpty");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();

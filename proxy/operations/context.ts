@@ -39,6 +39,8 @@ export interface Resettlement {
    * policy: a drain of all but one cluster would keep a bucket there for good.
    */
   readonly gathers: boolean;
+  /** Whose request it is; absent: our own. Where a cluster knows its users their keys must sign. */
+  readonly identity?: UpstreamIdentity;
   readonly audit: AuditLine;
 }
 

@@ -1,5 +1,6 @@
 // Whether a bucket holds anything on a cluster: objects, old versions, delete markers or open
-// multipart uploads. Asked before a settled route may change and before a bucket is deleted.
+// multipart uploads. Asked before a settled route may change and, but for uploads, before a bucket is
+// deleted.
 
 import type { CancelSignal, UpstreamIdentity } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -67,9 +68,10 @@ const questions: readonly Question[] = [
 async function bucketContent(
   place: BucketPlace,
   ports: Pick<OperationPorts, "upstream">,
-  signal: CancelSignal,
+  { signal, uploads }: Asking,
 ): Promise<BucketContent> {
   for (const question of questions) {
+    if (!uploads && question.operation === "ListMultipartUploads") continue;
     const content = await askOne(place, question, ports, signal);
     if (content !== "empty") return content;
   }
@@ -85,8 +87,30 @@ export async function holdsAnything(
   ports: Pick<OperationPorts, "upstream">,
   signal: CancelSignal,
 ): Promise<boolean> {
+  return await holds(places, ports, { signal, uploads: true });
+}
+
+/** The same of objects and versions alone: S3 deletes a bucket together with its open uploads. */
+export async function holdsObjects(
+  places: readonly BucketPlace[],
+  ports: Pick<OperationPorts, "upstream">,
+  signal: CancelSignal,
+): Promise<boolean> {
+  return await holds(places, ports, { signal, uploads: false });
+}
+
+interface Asking {
+  readonly signal: CancelSignal;
+  readonly uploads: boolean;
+}
+
+async function holds(
+  places: readonly BucketPlace[],
+  ports: Pick<OperationPorts, "upstream">,
+  asking: Asking,
+): Promise<boolean> {
   const results = await Promise.allSettled(
-    places.map((place) => bucketContent(place, ports, signal)),
+    places.map((place) => bucketContent(place, ports, asking)),
   );
   if (results.some((result) => result.status === "fulfilled" && result.value === "holds"))
     return true;
@@ -117,9 +141,9 @@ async function askOne(
       message: "A cluster does not say whether the bucket is empty",
     });
   }
-  return question.elements.some((name) => holds(reading.root, name)) ? "holds" : "empty";
+  return question.elements.some((name) => has(reading.root, name)) ? "holds" : "empty";
 }
 
-function holds(root: XmlElement, name: string): boolean {
+function has(root: XmlElement, name: string): boolean {
   return childrenOf(root, name).length > 0;
 }

@@ -6,7 +6,7 @@
 // that a crash left behind is taken up by the next write that meets it.
 
 import { clustersOf } from "../placement/candidates.ts";
-import type { AuditLine, Clock } from "../placement/ports.ts";
+import type { AuditLine, Clock, UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord, MemberRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
@@ -119,10 +119,10 @@ export class Resettler implements Resettling {
     const { signal } = new AbortController();
     const old = clustersOf(record);
     const joining = [...to.route.weights.keys()].filter((cluster) => !old.includes(cluster));
-    // A bucket made or deleted here would be ours; where a cluster knows its users, it is a user's.
-    if ([...old, ...joining].some((cluster) => ports.identity(cluster) !== "service")) {
-      return { kind: "unavailable" };
-    }
+    // A bucket made or deleted by us would be ours; where a cluster knows its users it is a user's, whose
+    // own request can bring it onto fewer clusters. Onto more it would not have that user's ACL.
+    const known = [...old, ...joining].some((cluster) => ports.identity(cluster) !== "service");
+    if (known && (to.identity === undefined || joining.length > 0)) return { kind: "unavailable" };
     let announced = entry.modRevision;
     const asked = { record, old, joining, to, ports, signal };
     if (record.phase === "settled") {
@@ -239,7 +239,7 @@ export function mustBeEmpty(
 /** Whether anything lies where the new route does not look for it, or a setting would be left behind. */
 async function wouldLose({ record, old, joining, to, ports, signal }: Asked): Promise<boolean> {
   const emptied = [...mustBeEmpty(record, to), ...joining];
-  if (await holdsAnything(places(record, emptied), ports, signal)) return true;
+  if (await holdsAnything(places(record, emptied, to.identity), ports, signal)) return true;
   // A bucket that is created anew has no settings; those that stay have them all.
   const [first] = places(record, old);
   return joining.length > 0 && first !== undefined && (await hasSettings(first, ports, signal));
@@ -251,11 +251,11 @@ async function wouldLose({ record, old, joining, to, ports, signal }: Asked): Pr
  */
 async function leave(
   entry: Versioned<BucketRecord>,
-  { ports, signal }: Attempt,
+  { ports, signal, to }: Attempt,
 ): Promise<Versioned<BucketRecord>> {
   const { value: record } = entry;
   if (record.extra.length === 0) return entry;
-  const extra = await remaining(places(record, record.extra), ports, signal);
+  const extra = await remaining(places(record, record.extra, to.identity), ports, signal);
   if (extra.length === record.extra.length) return entry;
   const revision = await write({ ...record, extra }, entry.modRevision, ports);
   // Somebody else has written the record since: theirs still names the clusters.
@@ -295,8 +295,13 @@ async function write(
   return result.kind === "committed" ? result.revision : null;
 }
 
-function places(record: BucketRecord, clusters: readonly ClusterId[]): readonly BucketPlace[] {
-  return clusters.map((cluster) => ({ tenant: record.tenant, name: record.name, cluster }));
+function places(
+  { tenant, name }: BucketRecord,
+  clusters: readonly ClusterId[],
+  identity?: UpstreamIdentity,
+): readonly BucketPlace[] {
+  const owner = identity === undefined ? {} : { identity };
+  return clusters.map((cluster) => ({ tenant, name, cluster, ...owner }));
 }
 
 function remember<T>(table: Map<string, T>, id: string, value: T): void {

@@ -44,6 +44,7 @@ async function gather(
     {
       ...single,
       gathers: true,
+      identity: request.identity,
       audit: {
         action: "system:SettleBucket",
         resource: `${entry.value.tenant}/${entry.value.name}`,
@@ -81,7 +82,11 @@ async function onlyCluster(
   const clusters = clustersOf(record);
   const holds = await Promise.all(
     clusters.map((cluster) =>
-      holdsAnything([{ tenant: record.tenant, name: record.name, cluster }], ports, request.signal),
+      holdsAnything(
+        [{ tenant: record.tenant, name: record.name, cluster, identity: request.identity }],
+        ports,
+        request.signal,
+      ),
     ),
   );
   const [holder, ...others] = clusters.filter((_, index) => holds[index] === true);

@@ -3,6 +3,7 @@
 
 import {
   CreateBucketCommand,
+  CreateMultipartUploadCommand,
   DeleteBucketCommand,
   DeleteObjectCommand,
   GetBucketLocationCommand,
@@ -29,6 +30,16 @@ function direct(server: DemoServer | undefined): S3Client {
     maxAttempts: 1,
   });
 }
+
+t.test("a bucket that holds open uploads alone is deleted with them", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket: "uploads" }));
+  for (const Key of ["a", "b", "c", "d"]) {
+    await s3.send(new CreateMultipartUploadCommand({ Bucket: "uploads", Key }));
+  }
+  await s3.send(new DeleteBucketCommand({ Bucket: "uploads" }));
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+});
 
 t.test("a bucket is created on every cluster of its route and deleted from all", async (t) => {
   const { s3, clusters, admin } = await startTestHeadgate(t);
