@@ -12,6 +12,7 @@ import {
   GetBucketVersioningCommand,
   GetObjectTaggingCommand,
   HeadBucketCommand,
+  HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectVersionsCommand,
   PutBucketCorsCommand,
@@ -57,7 +58,9 @@ withLab(t, [], async (lab, test) => {
     for (const cluster of ["a", "b"] as const) {
       await lab.direct(cluster).send(new HeadBucketCommand({ Bucket }));
     }
-    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x", Metadata: { my_key: "1" } }));
+    const { Metadata } = await s3.send(new HeadObjectCommand({ Bucket, Key: "k" }));
+    t.strictSame(Metadata, { "my-key": "1" }, "as RGW reads it, and not lost");
     const TagSet = [{ Key: "colour", Value: "red" }];
     await s3.send(new PutObjectTaggingCommand({ Bucket, Key: "k", Tagging: { TagSet } }));
     t.strictSame((await s3.send(new GetObjectTaggingCommand({ Bucket, Key: "k" }))).TagSet, TagSet);
