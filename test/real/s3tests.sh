@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Runs ceph/s3-tests through Headgate in front of one RGW: the tests of s3tests-mustpass.txt, which are
-# those that pass against RGW 16.2 and 18.2 alone. Prints the names that are lost; exit 1 if there are any.
-# usage: s3tests.sh [-d DIR] [-n WORKERS] [-k (keep DIR)] CHECKOUT [options of pytest, such as -k WORD]
+# Runs ceph/s3-tests through Headgate in front of one RGW, or of two: the tests of s3tests-mustpass.txt, which
+# are those that pass against RGW 16.2 and 18.2 alone. Prints the names that are lost; exit 1 if there are any.
+# usage: s3tests.sh [-d DIR] [-n WORKERS] [-k (keep DIR)] [-s object|prefix|bucket] [-p PORT] CHECKOUT [options of pytest, such as -k WORD]
+#   -s  over two RGWs, every bucket on both, and spread so
+#   -p  the first of the ports, default 17080
 # CHECKOUT: a work tree of ceph/s3-tests. Needs what a lab needs, opa, and `npm run build` before it.
 set -euo pipefail
 HERE=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 HOME_DIR=$(cd "$HERE/../.." && pwd)
-W='' WORKERS=2 KEEP=0
-while getopts d:n:k o; do case $o in d) W=$OPTARG;; n) WORKERS=$OPTARG;; k) KEEP=1;; *) exit 2;; esac; done
+W='' WORKERS=2 KEEP=0 SPREAD='' PORT=17080
+while getopts d:n:ks:p: o; do case $o in
+  d) W=$OPTARG;; n) WORKERS=$OPTARG;; k) KEEP=1;; s) SPREAD=$OPTARG;; p) PORT=$OPTARG;; *) exit 2;; esac; done
+case $SPREAD in ''|object|prefix|bucket) ;; *) exit 2;; esac
 shift $((OPTIND - 1))
 [ $# -ge 1 ] || { sed -n 's/^# usage: //p' "$0" >&2; exit 2; }
 CHECKOUT=$(cd "$1" && pwd); shift
@@ -31,18 +35,23 @@ if [ ! -e "$VENV/whole" ]; then
   "$VENV/bin/pip" install -q --disable-pip-version-check boto3==1.43.107 pytest pytest-timeout pytest-xdist munch isodate pytz httplib2 lxml requests
   touch "$VENV/whole"
 fi
-"$HERE/services/rgw-up.sh" -d "$W/rgw" -a 17082 -b 17083 -m 17100 -u
-cp "$HERE/s3tests.yaml" "$W/config.yaml"
-(cd "$HOME_DIR" && opa build -t wasm -e headgate/authz/decision -e headgate/route/decision -o "$W/allow-all.tar.gz" \
-  test/real/s3tests-policy.rego policies/headgate/route/route.rego)
+"$HERE/services/rgw-up.sh" -d "$W/rgw" -a $((PORT + 2)) -b $((PORT + 3)) -m $((PORT + 20)) -u
+{
+  cat "$HERE/s3tests.yaml"
+  # The second is as the first but for its name and port.
+  [ -z "$SPREAD" ] || sed "1,/^clusters:/d;s/id: a/id: b/;s/17082/17083/" "$HERE/s3tests.yaml"
+} | sed -E "s/127\.0\.0\.1:1708([0-3])/127.0.0.1:@\1/;s/@0/$PORT/;s/@1/$((PORT + 1))/;s/@2/$((PORT + 2))/;s/@3/$((PORT + 3))/" >"$W/config.yaml"
+sed "s/^default spread := .*/default spread := \"${SPREAD:-object}\"/" "$HOME_DIR/policies/headgate/route/route.rego" >"$W/route.rego"
+cp "$HERE/s3tests-policy.rego" "$W/authz.rego"
+(cd "$W" && opa build -t wasm -e headgate/authz/decision -e headgate/route/decision -o allow-all.tar.gz authz.rego route.rego)
 (cd "$W" && exec node "$HOME_DIR/dist/proxy/main.js" run -c "$W/config.yaml") >"$W/headgate.log" 2>&1 &
 HEADGATE=$!
-node "$HOME_DIR/dist/proxy/main.js" wait --ready --timeout 60s --admin-url http://127.0.0.1:17081 || { tail -5 "$W/headgate.log"; exit 1; }
+node "$HOME_DIR/dist/proxy/main.js" wait --ready --timeout 60s --admin-url "http://127.0.0.1:$((PORT + 1))" || { tail -5 "$W/headgate.log"; exit 1; }
 
 cat >"$W/s3tests.conf" <<C
 [DEFAULT]
 host = 127.0.0.1
-port = 17080
+port = $PORT
 is_secure = False
 ssl_verify = False
 [fixtures]
@@ -97,7 +106,9 @@ tail -1 "$W/pytest.log"
 grep -E '^(FAILED|ERROR) ' "$W/outcomes" | cut -c 1-300 || true
 PASSED=$(grep -c '^PASSED ' "$W/outcomes" || true)
 RUN=$(cut -d ' ' -f 2 "$W/outcomes" | sort -u | wc -l)
-curl -s -o /dev/null -m 5 http://127.0.0.1:17082/ || { echo "the RGW is gone"; PASSED=-1; }
+for rgw in 2 3; do
+  curl -s -o /dev/null -m 5 "http://127.0.0.1:$((PORT + rgw))/" || { echo "RGW $((rgw - 1)) is gone"; PASSED=-1; }
+done
 echo "$PASSED of $RUN tests pass, ${#TESTS[@]} are listed"
 # All that are listed must have run and passed; of a choice by options, all that were chosen.
 if [ "$CHOSEN" = 1 ]; then WANTED=$RUN; else WANTED=${#TESTS[@]}; fi
