@@ -54,7 +54,7 @@ export function tenantOf(address: Address, principal: Principal): TenantName {
 
 export function decisionInput(facts: InputFacts, record: BucketRecord | null): DecisionInput {
   const { address, query, headers, operation } = facts;
-  const partNumber = Number(parameter(query, "partNumber") ?? Number.NaN);
+  const partNumber = parameter(query, "partNumber");
   return {
     requestId: facts.requestId,
     nowMs: facts.nowMs,
@@ -66,7 +66,7 @@ export function decisionInput(facts: InputFacts, record: BucketRecord | null): D
     key: address.key,
     versionId: parameter(query, "versionId"),
     uploadId: parameter(query, "uploadId"),
-    partNumber: Number.isSafeInteger(partNumber) ? partNumber : null,
+    partNumber: partNumber !== null && /^\d{1,5}$/.test(partNumber) ? Number(partNumber) : null,
     query: queryTable(query),
     headers: headerTable(headers, query),
     contentLengthBytes: facts.contentLengthBytes,

@@ -42,6 +42,8 @@ export async function selectContent(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const bytes = await readRequestDocument(request);
+  // Asked with nothing, RGW 16.2 answers without a status line.
+  if (bytes.length === 0) throw new S3Error("MalformedXML");
   const cluster = await clusterOfCopy(request, ports);
   const response = await ports.upstream.send(
     cluster,

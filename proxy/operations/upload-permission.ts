@@ -25,6 +25,9 @@ export async function uploadRefusal(
   if (!waits || request.identity.kind !== "anonymous" || request.operation !== "PutObject") {
     return null;
   }
+  // Measured: RGW and AWS refuse it. A server that ignores both fields would store an empty object.
+  const { backend, honoursConditionalPut } = ports.facts(cluster);
+  if (backend !== "rgw" && !honoursConditionalPut) return null;
   const question = upstreamRequest(request, {
     query: [],
     headers: impossible,

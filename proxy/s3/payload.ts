@@ -129,7 +129,9 @@ function plainPayload(
     );
   }
   const checksums =
-    isUpload(options.operation) || isDocument(options.operation)
+    isUpload(options.operation) ||
+    options.operation === "AppendObject" ||
+    isDocument(options.operation)
       ? readChecksums(
           checksumHeaders({ head, authorization, options }),
           false,
