@@ -18,7 +18,7 @@ export interface GatedBody {
 }
 
 export interface GateOptions {
-  /** Compute SHA-256 here; off where the upstream verifies the hash that is passed on. */
+  /** Compare the SHA-256 that the client signed; off where there is none. */
   readonly verifySha256: boolean;
   /** Throws to refuse. Called once, after the last byte arrived and was verified. */
   readonly commit: () => Promise<void>;

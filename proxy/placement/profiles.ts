@@ -1,7 +1,8 @@
 // What each kind of upstream is known to do on the wire, where it matters to what we send or answer.
 // A fact says what the server does, never what we do about it. Each is right when it is too low: an
-// upstream that can more than its row says gets plainer requests, never wrong ones. One that can less
-// answers an error. `headgate cluster ping ID --probe` asks a cluster for most of them.
+// upstream that can more than its row says gets plainer requests, never wrong ones. Where one can less,
+// an upload fails or is right, since bodies are verified before they are whole upstream; but it may
+// ignore the condition of a write or a DELETE. `headgate cluster ping ID --probe` asks a cluster for most.
 //
 // Sources: wire probes of Ceph RGW 16.2.15 and 18.2.7 and of versitygw 1.8.0; for AWS the S3 API
 // Reference; for RGW 17, 18.2.0 to 18.2.4 and 19.2 the release they share the code with, and where that
@@ -11,8 +12,8 @@
 export interface ProfileFacts {
   readonly backend: "rgw" | "s3";
   /**
-   * Verifies a hex x-amz-content-sha256 and stores nothing when it differs, so a verified client
-   * hash may be passed on in place of one of our own. Cautious: false.
+   * Verifies a hex x-amz-content-sha256 and stores nothing when it differs. No upload rests on it: the
+   * hash that a client signed is always compared here. Cautious: false.
    */
   readonly verifiesPayloadHash: boolean;
   /**

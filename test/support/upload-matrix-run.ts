@@ -6,8 +6,8 @@ import { CreateBucketCommand } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
 import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 import { startClusters, startTestHeadgate, type TestHeadgate } from "./headgate.ts";
+import { type MatrixChecksum, matrixChecksum, matrixChecksums } from "./matrix-checksums.ts";
 import { openRaw } from "./raw-http.ts";
-import { crc32Of } from "./s3-uploads.ts";
 import {
   type Auth,
   type Fault,
@@ -42,7 +42,11 @@ export async function openMatrix(
     auth: "sigv2: on",
   });
   await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
-  return new Matrix(headgate, { facts, objects: demoObjects(headgate) });
+  return new Matrix(headgate, {
+    facts,
+    objects: demoObjects(headgate),
+    algorithms: matrixChecksums,
+  });
 }
 
 function demoObjects(headgate: TestHeadgate): MatrixOver["objects"] {
@@ -59,6 +63,8 @@ function demoObjects(headgate: TestHeadgate): MatrixOver["objects"] {
 
 /** What uploads go to. */
 export interface MatrixOver {
+  /** Taken in turn; CRC32 alone where the cluster's list shows no other. */
+  readonly algorithms?: readonly MatrixChecksum[];
   readonly facts: ProfileFacts;
   /** Reads the cluster's own list, past the gateway: how many objects there are, and one of them. */
   readonly objects: (key: string) => Promise<{
@@ -99,16 +105,21 @@ export class Matrix {
     return seen;
   }
 
-  /** One upload whose answer may be any, as long as nothing is stored but the right object. */
+  /** One upload over a profile that may be wrong: refused and not stored, or right and stored. */
   async safe(payload: PayloadForm, data: Buffer, fault: Fault): Promise<Seen> {
     const one = this.#case("header", payload, { data, fault });
-    return outcomeOf(one) === null ? "right" : await this.#one(one, "whole");
+    const wanted = outcomeOf(one);
+    if (wanted === null) return "right";
+    return await this.#one(one, fault === "none" && wanted === "200" ? "whole" : "refused");
   }
 
   #case(auth: Auth, payload: PayloadForm, of: { data: Buffer; fault: Fault }): UploadCase {
     this.#count += 1;
     const { host } = new URL(this.#url);
-    return { auth, payload, ...of, path: `/${bucket}/k${this.#count}`, host };
+    const { algorithms = ["crc32"] } = this.#over;
+    const cheap = of.data.length > 1_000_000 ? ["crc32" as const] : algorithms;
+    const algorithm = cheap[this.#count % cheap.length] ?? "crc32";
+    return { auth, payload, ...of, algorithm, path: `/${bucket}/k${this.#count}`, host };
   }
 
   async #one(given: UploadCase, wanted: string): Promise<Seen> {
@@ -129,22 +140,34 @@ export class Matrix {
     if (isStored) this.#stored += 1;
     if (count !== this.#stored) return `${outcome}, other objects changed`;
     if (isStored && !given.data.equals(found.bytes)) return `${outcome}, another body is stored`;
-    if (wanted === "whole") return "right";
-    if (isStored !== (wanted === "200")) return `${outcome}, ${isStored ? "" : "not "}stored`;
-    if (wanted === "cut") return outcome.startsWith("2") ? outcome : "right";
-    if (outcome !== wanted) return outcome;
+    const isTaken = outcome.startsWith("2");
+    const mayBeStored = wanted === "200" || (wanted === "whole" && isTaken);
+    if (isStored !== mayBeStored) return `${outcome}, ${isStored ? "" : "not "}stored`;
+    if (!isAnswer(wanted, outcome)) return outcome;
+    if (wanted !== "200") return "right";
     return found === null ? "right" : this.#fieldsOf(given, found.fields);
   }
 
-  #fieldsOf({ payload, data, auth }: UploadCase, fields: ReadonlyMap<string, string>): Seen {
+  #fieldsOf(
+    { payload, data, auth, algorithm }: UploadCase,
+    fields: ReadonlyMap<string, string>,
+  ): Seen {
     const encoding = fields.get("content-encoding");
     if (encoding !== undefined && encoding !== "gzip") return `content-encoding ${encoding}`;
     const sent = payload.endsWith("-trailer") || payload === "signed-chunks";
     // Of a long body behind its end, only where the cluster takes it there.
-    const wanted = sent && this.#over.facts.verifiesChecksums ? crc32Of(data) : undefined;
-    const checksum = fields.get("x-amz-checksum-crc32");
-    return checksum === wanted ? "right" : `${auth} ${payload}: checksum ${checksum}`;
+    const wanted =
+      sent && this.#over.facts.verifiesChecksums ? matrixChecksum(algorithm, data) : undefined;
+    const checksum = fields.get(`x-amz-checksum-${algorithm}`);
+    return checksum === wanted ? "right" : `${auth} ${payload}: ${algorithm} ${checksum}`;
   }
+}
+
+/** Whether an answer is one that is owed; what is stored is judged beside it. */
+function isAnswer(wanted: string, outcome: string): boolean {
+  if (wanted === "whole") return /^[245]/.test(outcome);
+  if (wanted === "refused") return /^[45]/.test(outcome);
+  return wanted === "cut" ? !outcome.startsWith("2") : outcome === wanted;
 }
 
 export function allRight(seen: Readonly<Record<string, Seen>>): Readonly<Record<string, Seen>> {

@@ -1,9 +1,11 @@
 // Uploads in every form that a client can give them, right ones and wrong ones, with what must come of
 // each: who signs × how the body is protected × how long it is × what is wrong with it. Signed on
-// node:crypto alone, since what the gateway verifies must not be made by its own code.
+// node:crypto alone, since what the gateway verifies must not be made by its own code. Faults of POST
+// forms are in test/wire/gateway-form-faults.test.ts.
 
 import { createHmac } from "node:crypto";
-import { clientKeys } from "./headgate.ts";
+import { clientKeys, sessionKeys } from "./headgate.ts";
+import { type MatrixChecksum, matrixChecksum } from "./matrix-checksums.ts";
 import {
   type ChunkFrame,
   chunkFrame,
@@ -12,7 +14,7 @@ import {
   spoiled,
   withChunk,
 } from "./s3-chunked.ts";
-import { crc32Of, sha256 } from "./s3-uploads.ts";
+import { sha256 } from "./s3-uploads.ts";
 
 export const auths = [
   "header",
@@ -22,7 +24,8 @@ export const auths = [
   "v2-presigned",
   "anonymous",
 ] as const;
-export type Auth = (typeof auths)[number];
+/** `session`: a key pair with its token; only where the gateway knows `sessionKeys`. */
+export type Auth = (typeof auths)[number] | "session";
 
 export const payloads = [
   "hash",
@@ -58,6 +61,7 @@ export interface UploadCase {
   readonly payload: PayloadForm;
   readonly data: Buffer;
   readonly fault: Fault;
+  readonly algorithm: MatrixChecksum;
   readonly path: string;
   readonly host: string;
 }
@@ -101,7 +105,7 @@ const chunkBytes = 8192;
 
 /**
  * `200`, or status and code of the refusal. `cut`: no answer is owed, but nothing may be stored. `whole`:
- * either is right, but what is stored is the whole body and no more.
+ * 200 with the whole body stored and no more, or any refusal with nothing stored.
  */
 export type Outcome = string;
 
@@ -158,16 +162,16 @@ function seedOutcome(auth: Auth, payload: PayloadForm): Outcome | null {
 }
 
 function needsValue(auth: Auth): boolean {
-  return auth === "header" || auth === "token";
+  return auth === "header" || auth === "token" || auth === "session";
 }
 
 /** Refusals that need no byte of the body. */
 function headOutcome(auth: Auth, payload: PayloadForm, data: Buffer): Outcome | null {
   if (payload === "missing" && needsValue(auth)) return "400 MissingSecurityHeader";
-  // No credential of the test has a token, and one with a token that is not its own is refused.
+  // This pair has no token, and one with a token that is not its own is refused.
   if (auth === "token") return "400 InvalidToken";
   if (payload === "garbage") return "400 InvalidArgument";
-  const isV4 = auth === "header" || auth === "presigned";
+  const isV4 = auth === "header" || auth === "presigned" || auth === "session";
   if ((forms[payload].framed || payload === "ecdsa") && !isV4) return "400 InvalidRequest";
   if (payload === "ecdsa") return "501 NotImplemented";
   if (payload === "empty-hash" && data.length > 0) return "400 XAmzContentSHA256Mismatch";
@@ -186,8 +190,8 @@ export interface WrittenUpload {
 export function writtenUpload(given: UploadCase, inChunks: boolean): WrittenUpload {
   const { payload, data, fault } = given;
   const { framed } = forms[payload];
-  const right = crc32Of(data);
-  const checksum = fault === "bad checksum" ? crc32Of(Buffer.concat([data, Buffer.of(1)])) : right;
+  const summed = fault === "bad checksum" ? Buffer.concat([data, Buffer.of(1)]) : data;
+  const checksum = matrixChecksum(given.algorithm, summed);
   const signed = signedHead(given, fieldsOf(given, checksum));
   const extra = Buffer.from(fault === "extra bytes" ? "GARBAGE" : "");
   const body = framed
@@ -208,7 +212,11 @@ function framingOf(framed: boolean, inChunks: boolean, length: number): string {
     : `content-length: ${length}\r\ncontent-encoding: aws-chunked\r\n`;
 }
 
-function fieldsOf({ payload, data, fault }: UploadCase, checksum: string): [string, string][] {
+function fieldsOf(
+  { payload, data, fault, algorithm }: UploadCase,
+  checksum: string,
+): [string, string][] {
+  const name = `x-amz-checksum-${algorithm}`;
   const { value, framed, trailer, signed } = forms[payload];
   const fields: [string, string][] = [];
   const hash = value(data);
@@ -217,8 +225,8 @@ function fieldsOf({ payload, data, fault }: UploadCase, checksum: string): [stri
     const wrong = { short: 1, long: -1 }[String(fault)] ?? 0;
     fields.push(["x-amz-decoded-content-length", String(data.length + wrong)]);
   }
-  if (trailer) fields.push(["x-amz-trailer", "x-amz-checksum-crc32"]);
-  else if (signed || fault === "bad checksum") fields.push(["x-amz-checksum-crc32", checksum]);
+  if (trailer) fields.push(["x-amz-trailer", name]);
+  else if (signed || fault === "bad checksum") fields.push([name, checksum]);
   return fields;
 }
 
@@ -227,14 +235,14 @@ function plainBody({ data, fault }: UploadCase): Buffer {
 }
 
 function frameOf(
-  { payload, data, fault }: UploadCase,
+  { payload, data, fault, algorithm }: UploadCase,
   checksum: string,
   seed: Seed | null,
 ): Buffer {
   const { trailer, signed } = forms[payload];
   const frame = chunkFrame(data, {
     chunkBytes: data.length > 1_000_000 ? 65_536 : chunkBytes,
-    ...(trailer ? { trailer: ["x-amz-checksum-crc32", checksum] as const } : {}),
+    ...(trailer ? { trailer: [`x-amz-checksum-${algorithm}`, checksum] as const } : {}),
     ...(signed && seed !== null ? { seed } : {}),
   });
   return frameBytes(spoils[fault]?.(frame) ?? frame);
@@ -277,7 +285,10 @@ function signedHead(
   }
   const amzDate = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const scope = `${amzDate.slice(0, 8)}/us-east-1/s3/aws4_request`;
-  const token: [string, string][] = auth === "token" ? [["x-amz-security-token", "made-up"]] : [];
+  const { accessKeyId, secretAccessKey } = auth === "session" ? sessionKeys : clientKeys;
+  const token: [string, string][] = [];
+  if (auth === "token") token.push(["x-amz-security-token", "made-up"]);
+  if (auth === "session") token.push(["x-amz-security-token", sessionKeys.sessionToken]);
   const inHead: [string, string][] =
     auth === "presigned" ? [] : [["x-amz-date", amzDate], ...token];
   const fields = [["host", host], ...headers, ...inHead].toSorted((a, b) =>
@@ -288,7 +299,7 @@ function signedHead(
     auth === "presigned"
       ? [
           "X-Amz-Algorithm=AWS4-HMAC-SHA256",
-          `X-Amz-Credential=${encodeURIComponent(`${clientKeys.accessKeyId}/${scope}`)}`,
+          `X-Amz-Credential=${encodeURIComponent(`${accessKeyId}/${scope}`)}`,
           `X-Amz-Date=${amzDate}`,
           "X-Amz-Expires=600",
           `X-Amz-SignedHeaders=${encodeURIComponent(names)}`,
@@ -304,9 +315,9 @@ function signedHead(
     headers.find(([name]) => name === "x-amz-content-sha256")?.[1] ?? "UNSIGNED-PAYLOAD",
   ].join("\n");
   const text = `AWS4-HMAC-SHA256\n${amzDate}\n${scope}\n${sha256(Buffer.from(canonical))}`;
-  const seed = createHmac("sha256", signingKey(scope)).update(text).digest("hex");
+  const seed = createHmac("sha256", signingKey(secretAccessKey, scope)).update(text).digest("hex");
   const signature = broken ? spoiled(`${seed}\r\n`).trim() : seed;
-  const credential = `Credential=${clientKeys.accessKeyId}/${scope}`;
+  const credential = `Credential=${accessKeyId}/${scope}`;
   const written =
     auth === "presigned"
       ? head(`${path}?${query}&X-Amz-Signature=${signature}`, "")
@@ -316,7 +327,7 @@ function signedHead(
         );
   return {
     head: written,
-    seed: { secretAccessKey: clientKeys.secretAccessKey, amzDate, scope, seed },
+    seed: { secretAccessKey, amzDate, scope, seed },
   };
 }
 
@@ -353,11 +364,11 @@ function signedV2(
 
 const signingKeys = new Map<string, Buffer>();
 
-function signingKey(scope: string): Buffer {
-  const known = signingKeys.get(scope);
+function signingKey(secret: string, scope: string): Buffer {
+  const known = signingKeys.get(`${secret} ${scope}`);
   if (known !== undefined) return known;
-  let key = Buffer.from(`AWS4${clientKeys.secretAccessKey}`);
+  let key = Buffer.from(`AWS4${secret}`);
   for (const part of scope.split("/")) key = createHmac("sha256", key).update(part).digest();
-  signingKeys.set(scope, key);
+  signingKeys.set(`${secret} ${scope}`, key);
   return key;
 }
