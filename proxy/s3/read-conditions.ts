@@ -3,6 +3,7 @@
 // is not read at all, so that a resumed download mixes two objects. Pure: what to send, whether the
 // object must be looked at first, and what its present state makes of the conditions.
 
+import { parseHttpDate } from "./amz-date.ts";
 import { canonicalRange } from "./byte-range.ts";
 import type { EntityTag } from "./entity-tags.ts";
 import {
@@ -119,8 +120,8 @@ function dateOf(headers: HeaderList, name: string): number {
 function rangeHolds(headers: HeaderList, etag: string, modifiedMs: number): boolean {
   const value = fieldValue(headers, "if-range");
   if (value === null) return true;
-  const dateMs = value.includes('"') ? Number.NaN : Date.parse(value);
-  if (!Number.isNaN(dateMs)) return dateMs === modifiedMs;
+  const dateMs = value.includes('"') ? null : parseHttpDate(value);
+  if (dateMs !== null) return dateMs === modifiedMs;
   const tag = readEntityTag(value);
   return tag !== null && matchesStrongly({ kind: "tags", tags: [tag] }, etag);
 }

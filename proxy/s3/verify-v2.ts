@@ -54,11 +54,7 @@ export function illegalityV2(request: UnverifiedV2): S3Error | null {
 
 type UnverifiedV2 = Omit<VerifyV2Request, "credentials" | "hostBucket">;
 
-function timeError({
-  authorization,
-  nowMs,
-  limits = s3TimeLimits,
-}: UnverifiedV2): S3Error | null {
+function timeError({ authorization, nowMs, limits = s3TimeLimits }: UnverifiedV2): S3Error | null {
   if (authorization.kind === "header-v2") {
     const { signedAtMs } = authorization;
     return skewError(signedAtMs, formatAmzDate(signedAtMs), { nowMs, maxSkewMs: limits.maxSkewMs });

@@ -44,7 +44,7 @@ t.test("every fault is reported at once, with its place and the nearest key", as
       .map((fault) => fault.replace(`${process.cwd()}/`, ""))
       .toSorted(),
     [
-      "headgate.yaml:12:1: zzzzzz: Unknown key, valid are version, node_id, listen, admin, shutdown, auth, clusters, upstream, policy, classes, keys, member, state, passthrough, access_log, log",
+      "headgate.yaml:12:1: zzzzzz: Unknown key, valid are version, node_id, listen, admin, shutdown, auth, clusters, upstream, policy, buckets, classes, keys, member, state, passthrough, access_log, log",
       'headgate.yaml:10:62: clusters[0].credentials.secret_access_key_file: Cannot read file "gone.sk": it does not exist',
       'headgate.yaml:13:18: admin.address: Address "0.0.0.0" is reachable from other machines, needs admin.auth.token_file',
       'headgate.yaml:14:25: keys.handle_key_file: Cannot read file "gone.keys": it does not exist',
