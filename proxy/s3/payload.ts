@@ -128,16 +128,13 @@ function plainPayload(
       "The body length does not fit x-amz-content-sha256",
     );
   }
-  const checksums =
-    isUpload(options.operation) ||
-    options.operation === "AppendObject" ||
-    isDocument(options.operation)
-      ? readChecksums(
-          checksumHeaders({ head, authorization, options }),
-          false,
-          options.unknownChecksums,
-        )
-      : noChecksums;
+  const checksums = isSummedUp(options.operation)
+    ? readChecksums(
+        checksumHeaders({ head, authorization, options }),
+        false,
+        options.unknownChecksums,
+      )
+    : noChecksums;
   if (checksums.kind === "error") return checksums;
   return {
     kind: "payload",
@@ -163,6 +160,11 @@ function checksumHeaders({ head, authorization, options }: PayloadRequest): Head
       : [];
   });
   return [...head.headers, ...hoisted];
+}
+
+/** Whether a checksum in the head is that of the body. */
+function isSummedUp(operation: S3Operation | undefined): boolean {
+  return isUpload(operation) || operation === "AppendObject" || isDocument(operation);
 }
 
 function isUpload(operation: S3Operation | undefined): boolean {
