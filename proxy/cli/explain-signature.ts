@@ -168,9 +168,12 @@ interface HeadText {
   readonly rawHeaders: readonly string[];
 }
 
-/** A request line and fields up to an empty line; `> ` in front, as curl writes it, is left out. */
+/** A request line and fields up to an empty line, alone or within what `curl -v` prints. */
 function readHeadText(text: string): HeadText {
-  const lines = text.split(/\r?\n/).map((line) => line.replace(/^> ?/, ""));
+  const all = text.split(/\r?\n/);
+  // Of what `curl -v` prints only the lines that it sends count.
+  const sent = all.filter((line) => /^> ?/.test(line));
+  const lines = sent.length === 0 ? all : sent.map((line) => line.replace(/^> ?/, ""));
   const first = lines.findIndex((line) => line.trim() !== "");
   const requestLine = /^([A-Z]+) (\S+)(?: HTTP\/[0-9.]+)?$/.exec(lines[first]?.trim() ?? "");
   const [, method = "", target = ""] = requestLine ?? [];

@@ -91,7 +91,9 @@ function fact(description: string) {
 
 /** Single facts of a profile, for a cluster that differs from it; placement/profiles.ts says more. */
 const overrides = group({
-  verifies_payload_hash: fact("Checks a hash in x-amz-content-sha256"),
+  verifies_payload_hash: fact(
+    "Checks a hash in x-amz-content-sha256; Headgate does so itself in any case",
+  ),
   takes_trailers: fact("Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
   verifies_checksums: fact("Checks x-amz-checksum-* and keeps it with the object"),
   keeps_aws_chunked: fact("Stores `aws-chunked` with the object when it is told of it"),
@@ -117,7 +119,9 @@ const cluster = group({
     .array(text.transform(reading(readEndpoint)), { error: expected("a list of URLs") })
     .min(1, "Cluster needs at least one endpoint")
     .describe("URLs of its S3 endpoints; several are one cluster"),
-  profile: oneOf(Object.keys(profiles)).prefault("s3-generic").describe("What the upstream can do"),
+  profile: oneOf(Object.keys(profiles))
+    .prefault("s3-generic")
+    .describe(`Kind of server, one of ${Object.keys(profiles).join(", ")}`),
   identity: oneOf(["service", "same", "mapped"])
     .prefault("service")
     .describe(

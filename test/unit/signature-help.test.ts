@@ -156,7 +156,8 @@ const env = { AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey };
 
 t.test("explain-signature says that a right request is right, and how old it is", async (t) => {
   const right = received({ note: "", says: "", signed: {} });
-  const files = { "request.txt": pasted(right, "> "), secret: `${credentials.secretAccessKey}\n` };
+  const around = `* Connected to s3.example.com\n${pasted(right, "> ")}>\n* done\n< HTTP/1.1 403\n`;
+  const files = { "request.txt": around, secret: `${credentials.secretAccessKey}\n` };
   const result = await runHeadgate("explain-signature request.txt --secret-file secret", { files });
   t.equal(result.exit, 0);
   t.match(result.out, 'The signature is right for access key "AKIDEXAMPLE"');
