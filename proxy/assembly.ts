@@ -322,6 +322,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     trustedProxies: new TrustedProxies(listen.trustedProxies),
     secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
+    headerTimeoutMs: listen.headerTimeoutMs,
     beginChecksum: await openChecksums(),
     maxInFlight: listen.maxInFlight,
     uploads: {

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import type { ClientBody, FormFile } from "../operations/context.ts";
-import type { AuthFailure } from "../placement/ports.ts";
+import type { AuthFailure, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import {
   type BeginChecksum,
@@ -53,6 +53,9 @@ export interface FormOptions {
   /** The body is not what it should be: nothing more can be read from this connection. */
   readonly refused: () => void;
   readonly authFailed: (reason: AuthFailure) => void;
+  readonly timers: Timers;
+  /** The fields must have come by then: until they have, nobody knows who sends them. */
+  readonly headWithinMs: number;
 }
 
 /**
@@ -75,7 +78,7 @@ export async function receiveForm(options: FormOptions): Promise<FormUpload> {
   if (boundary === null) throw new S3Error("MalformedPOSTRequest");
   const bytes = options.open(payload).chunks({ verifySha256: false })[Symbol.asyncIterator]();
   try {
-    const { head, rest, readBytes } = await readHead(bytes, boundary);
+    const { head, rest, readBytes } = await inTime(readHead(bytes, boundary), options);
     const key = formKey(head);
     if (key instanceof S3Error) throw key;
     const { caller, policy } = await callerOf(head, options);
@@ -108,6 +111,28 @@ async function callerOf(
   if (result.kind === "caller") return result;
   options.authFailed(result.reason);
   throw result.error;
+}
+
+/** Nobody without credentials holds a request open by sending a byte now and then. */
+async function inTime<Result>(
+  read: Promise<Result>,
+  { timers, headWithinMs }: FormOptions,
+): Promise<Result> {
+  let cancel = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    cancel = timers.after(headWithinMs, () => {
+      reject(
+        new S3Error("RequestTimeout", {
+          message: "The fields of the form took longer than the limit",
+        }),
+      );
+    });
+  });
+  try {
+    return await Promise.race([read, late]);
+  } finally {
+    cancel();
+  }
 }
 
 interface ReadHead {

@@ -28,6 +28,8 @@ import type { Trace } from "./trace.ts";
 export interface ReceivingParts {
   readonly authentication: AuthenticationSettings;
   readonly bodyIdleMs: number;
+  /** For the fields of a form, which tell who sends it. */
+  readonly headerTimeoutMs: number;
   readonly beginChecksum: BeginChecksum;
   readonly uploads: {
     /** Fewest bytes of an aws-chunked chunk that another one follows; 0: any. */
@@ -155,6 +157,8 @@ async function receiveUploadForm(from: ReceiveFrom): Promise<Received> {
     beginChecksum: parts.beginChecksum,
     unknownChecksums: parts.uploads.unknownChecksums,
     open: (payload) => bodyOf(payload, null, from),
+    timers: parts.timers,
+    headWithinMs: parts.headerTimeoutMs,
     refused: () => {
       if (!response.headersSent) response.setHeader("connection", "close");
     },

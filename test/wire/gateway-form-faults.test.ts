@@ -136,3 +136,21 @@ t.test("more forms than there is memory for are asked to come back", async (t) =
   for (const { socket } of waiting) socket.destroy();
   await until(async () => (await post(headgate, whole)).status === 204);
 });
+
+t.test("fields that do not come in time end the request, whoever sends them", async (t) => {
+  const headgate = await start(t, { listen: "header_timeout: 200ms" });
+  const raw = await openRaw(headgate.url);
+  const part = formBody([field("key", "k")]).subarray(0, 40);
+  const { host } = new URL(headgate.url);
+  await raw.write(
+    `POST /${bucket} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 5000\r\n` +
+      `content-type: multipart/form-data; boundary=${formEdge}\r\n\r\n`,
+  );
+  await raw.write(part);
+  const { status, text } = await raw.answer();
+  raw.socket.destroy();
+  t.equal(status, 400);
+  t.match(text, "<Code>RequestTimeout</Code>");
+  t.match(text, /connection: close/i);
+  t.strictSame(storedKeys(headgate), []);
+});
