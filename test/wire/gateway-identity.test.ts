@@ -204,6 +204,7 @@ t.test("a bundle may leave everything to the clusters, anonymous callers include
   const { url } = await start(t, cluster, {
     credentials,
     identities: { a: "same" },
+    clusterSettings: "profile: rgw-reef",
     settings: `policy: {bundle: ${bundle}}`,
   });
   const ask = async (method: string, path: string) =>
