@@ -88,8 +88,10 @@ export async function receiveForm(options: FormOptions): Promise<FormUpload> {
     const leftBytes = payload.lengthBytes - readBytes + rest.length;
     const maxBytes = Math.max(0, leftBytes - shortestEndBytes(boundary));
     const minBytes = Math.max(0, leftBytes - maxAroundBytes);
-    if (minBytes > limits.maxBytes || minBytes > maxBodyBytes) throw new S3Error("EntityTooLarge");
-    if (maxBytes < limits.minBytes) throw tooSmall();
+    // What stands behind the file may be short or not: a form that can be read to its end in one step
+    // is, so that its sender learns the size that was counted.
+    if (minBytes > limits.maxBytes) throw tooLarge(maxBytes, limits);
+    if (leftBytes > maxAroundBytes && maxBytes < limits.minBytes) throw tooSmall(maxBytes, limits);
     const checks = fileChecks(headers, options);
     const chunks = (): AsyncIterable<Uint8Array> =>
       readFile(bytes, { rest, boundary, limits, checks, refused: options.refused });
@@ -237,7 +239,8 @@ async function* readFile(
       if (result.kind === "error") throw result.error;
       for (const piece of result.pieces) {
         seenBytes += piece.length;
-        if (seenBytes > limits.maxBytes) throw new S3Error("EntityTooLarge");
+        // At most `maxAroundBytes` are left then: they are counted, and go nowhere.
+        if (seenBytes > limits.maxBytes) continue;
         for (const check of checks) check.update(piece);
         yield piece;
       }
@@ -247,7 +250,8 @@ async function* readFile(
     }
     const fault =
       reader.end() ??
-      (seenBytes < limits.minBytes ? tooSmall() : null) ??
+      (seenBytes > limits.maxBytes ? tooLarge(seenBytes, limits) : null) ??
+      (seenBytes < limits.minBytes ? tooSmall(seenBytes, limits) : null) ??
       checks.reduce<S3Error | null>((found, check) => found ?? check.fault(), null);
     if (fault !== null) throw fault;
   } catch (caught) {
@@ -258,6 +262,21 @@ async function* readFile(
   }
 }
 
-function tooSmall(): S3Error {
-  return new S3Error("EntityTooSmall", { message: "The file is smaller than the policy allows" });
+/** `proposedBytes`: of the file; of one that was not read, with what may stand behind it. */
+function tooLarge(proposedBytes: number, { maxBytes }: Limits): S3Error {
+  return new S3Error("EntityTooLarge", {
+    message: `The file is larger than ${maxBytes} bytes, the most that ${whoLimits(maxBytes)} allows`,
+    details: { ProposedSize: String(proposedBytes), MaxSizeAllowed: String(maxBytes) },
+  });
+}
+
+function tooSmall(proposedBytes: number, { minBytes }: Limits): S3Error {
+  return new S3Error("EntityTooSmall", {
+    message: `The file is smaller than ${minBytes} bytes, the least that the policy allows`,
+    details: { ProposedSize: String(proposedBytes), MinSizeAllowed: String(minBytes) },
+  });
+}
+
+function whoLimits(maxBytes: number): string {
+  return maxBytes < maxBodyBytes ? "the policy" : "S3";
 }

@@ -213,6 +213,11 @@ t.test("version 2 forms and anonymous ones, where they are allowed", async (t) =
   t.strictSame(storedKeys(headgate), ["v2"]);
 });
 
+const tooSmall =
+  /smaller than 6 bytes.*<ProposedSize>5<\/ProposedSize><MinSizeAllowed>6<\/MinSizeAllowed>/;
+const tooLarge =
+  /larger than 10 bytes, .* the policy .*<ProposedSize>11<\/ProposedSize><MaxSizeAllowed>10</;
+
 t.test("a policy allows what it names and nothing else", async (t) => {
   const headgate = await start(t);
   const rows: readonly (readonly [string, readonly FormPart[], readonly Condition[], string])[] = [
@@ -281,6 +286,21 @@ t.test("a policy allows what it names and nothing else", async (t) => {
     if (expected === "AccessDenied") t.match(answer.text, "Invalid according to Policy: ", what);
     t.strictSame(storedKeys(headgate), [], `no object after ${what}`);
   }
+  const said = async (policy: readonly Condition[], value = "12345"): Promise<string> => {
+    const parts = [field("key", "k"), ...signedFields([...conditions, ...policy]), file(value)];
+    return (await post(headgate, formBody(parts))).text;
+  };
+  t.match(
+    await said([{ acl: "private" }]),
+    "Policy Condition failed: [&quot;eq&quot;,&quot;$acl&quot;,&quot;private&quot;]",
+  );
+  const range: Condition = ["content-length-range", 6, 10];
+  t.match(await said([range]), tooSmall);
+  t.match(await said([range], "12345678901"), tooLarge);
+  t.match(await said([range], "1".repeat(200_000)), "<MaxSizeAllowed>10</MaxSizeAllowed>");
+  const long: Condition = ["content-length-range", 300_000, 400_000];
+  t.match(await said([long], "1".repeat(200_000)), "<MinSizeAllowed>300000</MinSizeAllowed>");
+  t.strictSame(storedKeys(headgate), [], "no object of a size that the policy does not allow");
   const fine = [
     field("kEy", "k"),
     field("x-ignore-me", "1"),
