@@ -39,6 +39,9 @@ import { sendAnswer, sendError } from "./reply.ts";
 import type { AccessLog, Trace } from "./trace.ts";
 import { accessRecord, sampleOf } from "./trace.ts";
 
+/** A code in the access log; a cluster's is a text from outside. */
+const maxCodeLength = 64;
+
 /** Memory for the files of form uploads under way. */
 const maxFormBytes = 256 * 1024 * 1024;
 
@@ -175,8 +178,7 @@ export class Gateway {
       };
       const given = await this.#run(operationRequest);
       noteAnswer(given, trace);
-      const answer =
-        given.status < 400 ? given : await rewriteError(given, errorContext(trace, parts));
+      const answer = given.status < 400 ? given : await errorAnswer(given, trace, parts);
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
@@ -308,6 +310,18 @@ function noteAnswer(answer: OperationAnswer, trace: Trace): void {
   trace.status = answer.status;
   trace.cluster = answer.cluster;
   trace.upstreamRequestId = fieldValue(answer.headers, "x-amz-request-id");
+}
+
+/** A cluster's error as the client gets it, counted as one of ours is. */
+async function errorAnswer(
+  given: OperationAnswer,
+  trace: Trace,
+  parts: GatewayParts,
+): Promise<OperationAnswer> {
+  const { answer, code } = await rewriteError(given, errorContext(trace, parts));
+  trace.errorCode = code?.slice(0, maxCodeLength) ?? null;
+  parts.meter.errorAnswered("upstream", code ?? "Other");
+  return answer;
 }
 
 /** Client closed request, as nginx logs it: nobody is left to answer. */

@@ -1,12 +1,13 @@
 // An upstream's error as the client gets it: its code and its own elements, but our request id and
 // host, since the upstream's name its zone, and a message where it left that empty (every RGW does,
 // and aws-cli fails on it: rgw-18 and 16.2 seen). What it has against our signature is no fault of a
-// client's, which would look for it in its own keys: 503, and the log says which.
+// client's, which would look for it in its own keys: 503, and the log says which. Log and metrics get
+// the code, of an answer without a document (every one to HEAD) the code that its status stands for.
 
 import { type ClusterIdentity, UpstreamError } from "../placement/ports.ts";
 import { errorDocument } from "../s3/error-document.ts";
 import { errorText } from "../s3/error-texts.ts";
-import { S3Error } from "../s3/errors.ts";
+import { S3Error, type S3ErrorCode } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import { childText, readXml } from "../s3/xml.ts";
@@ -54,6 +55,12 @@ export interface ErrorContext {
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
 }
 
+export interface ErrorAnswer {
+  readonly answer: OperationAnswer;
+  /** Null: the answer does not tell. */
+  readonly code: string | null;
+}
+
 /**
  * The same answer, its error document rewritten; anything that is none is left as it is.
  * @throws UpstreamError when the cluster refuses how we signed.
@@ -61,20 +68,40 @@ export interface ErrorContext {
 export async function rewriteError(
   answer: OperationAnswer,
   context: ErrorContext,
-): Promise<OperationAnswer> {
-  const { body, status } = answer;
-  if (status < 400 || answer.cluster === null || body === null) return answer;
-  if (!isXml(answer) || announcedLength(answer) > errorLimitBytes) return answer;
+): Promise<ErrorAnswer> {
+  const { body, status, cluster } = answer;
+  const code = codeOfStatus(status, context.resource);
+  if (cluster === null || body === null || !isXml(answer)) return { answer, code };
+  if (announcedLength(answer) > errorLimitBytes) return { answer, code };
   const bytes = body instanceof Uint8Array ? body : await readDocument({ body }, errorLimitBytes);
   const headers = answer.headers.filter(([name]) => name !== "content-length");
   // An answer to HEAD: it has no body, whatever length it announces.
-  if (bytes.length === 0) return { ...answer, headers, body: null };
+  if (bytes.length === 0) return { answer: { ...answer, headers, body: null }, code };
   const reading = readXml(bytes, { maxBytes: errorLimitBytes });
-  if (reading.kind === "document")
-    assertSigned(childText(reading.root, "Code"), answer.cluster, context);
-  const text = reading.kind === "document" ? rewritten(reading.root, status, context) : null;
-  return { ...answer, headers, body: text === null ? bytes : Buffer.from(text, "utf8") };
+  if (reading.kind === "error") return { answer: { ...answer, headers, body: bytes }, code };
+  const told = childText(reading.root, "Code");
+  assertSigned(told, cluster, context);
+  const text = rewritten(reading.root, status, context);
+  if (text === null) return { answer: { ...answer, headers, body: bytes }, code };
+  return { answer: { ...answer, headers, body: Buffer.from(text, "utf8") }, code: told };
 }
+
+/** `resource`: `/bucket/key` or `/bucket`. */
+function codeOfStatus(status: number, resource: string): string | null {
+  if (status === 404) return resource.includes("/", 1) ? "NoSuchKey" : "NoSuchBucket";
+  return codes[status] ?? null;
+}
+
+const codes: Readonly<Record<number, S3ErrorCode>> = {
+  400: "InvalidRequest",
+  403: "AccessDenied",
+  405: "MethodNotAllowed",
+  412: "PreconditionFailed",
+  416: "InvalidRange",
+  500: "InternalError",
+  501: "NotImplemented",
+  503: "ServiceUnavailable",
+};
 
 /** @throws UpstreamError when the code of a cluster's error is about how we signed. */
 export function assertSigned(

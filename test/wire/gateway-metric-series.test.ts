@@ -58,3 +58,39 @@ t.test("no caller makes a series", async (t) => {
   t.notMatch(after.text, /mark-|MARK-|warm-up/);
   t.ok(after.text.length < 200 * 1024, `${after.text.length} bytes`);
 });
+
+t.test("an error of a cluster is told in log and metrics as one of ours is", async (t) => {
+  const headgate = await startTestHeadgate(t, { clusters: { a: 1 } });
+  await headgate.s3.send(new CreateBucketCommand({ Bucket: "errors" }));
+  await headgate.s3.send(new PutObjectCommand({ Bucket: "errors", Key: "k", Body: "x" }));
+  type Row = readonly [Parameters<typeof rawHead>[1], number, string | null];
+  const rows: readonly Row[] = [
+    [{ method: "GET", path: "/errors/none" }, 404, "NoSuchKey"],
+    [{ method: "HEAD", path: "/errors/none" }, 404, "NoSuchKey"],
+    [
+      { method: "HEAD", path: "/errors/k", headers: [["if-match", '"x"']] },
+      412,
+      "PreconditionFailed",
+    ],
+    [{ method: "GET", path: "/errors/k", headers: [["range", "bytes=9-"]] }, 416, "InvalidRange"],
+    [{ method: "GET", path: "/errors", query: "tagging=" }, 404, "NoSuchTagSet"],
+    [{ method: "GET", path: "/errors/k" }, 200, null],
+    [{ method: "GET", path: "/errors/k", headers: [["if-none-match", "*"]] }, 304, null],
+  ];
+  for (const [request, status, code] of rows) {
+    const connection = await openRaw(headgate.url);
+    await connection.write(rawHead(headgate.url, request));
+    await connection.answer();
+    connection.socket.destroy();
+    const { status: logged, errorCode } = headgate.accessLog.at(-1) ?? {};
+    t.strictSame([logged, errorCode], [status, code], `${request.method} ${status} ${code}`);
+  }
+  const { text } = await scrape(headgate);
+  const counted = [...text.matchAll(/^headgate_errors_total\{origin="upstream",(.*)\} (\d+)$/gm)];
+  t.strictSame(counted.map(([, label, times]) => `${label} ${times}`).toSorted(), [
+    'error_code="InvalidRange" 1',
+    'error_code="NoSuchKey" 2',
+    'error_code="Other" 1',
+    'error_code="PreconditionFailed" 1',
+  ]);
+});
