@@ -17,7 +17,10 @@ export const explainSignature: Command = {
     "Say why a pasted request head or presigned URL does not verify (- reads standard input)",
   flags: {
     method: { value: "METHOD", summary: "Method that a presigned URL is used with (GET)" },
-    "secret-file": { value: "FILE", summary: "Secret of the key (AWS_SECRET_ACCESS_KEY)" },
+    "secret-key-file": {
+      value: "FILE",
+      summary: "File holding the secret of the key (AWS_SECRET_ACCESS_KEY)",
+    },
     signed: { value: "FILE", summary: "Canonical request that the client logged, to compare with" },
   },
   admin: false,
@@ -139,10 +142,10 @@ function readText(call: Call, file: string): string {
 }
 
 function readSecret(call: Call): string {
-  const file = call.text("secret-file");
+  const file = call.text("secret-key-file");
   const secret = file === null ? call.io.env["AWS_SECRET_ACCESS_KEY"] : readText(call, file).trim();
   if (secret !== undefined && secret !== "") return secret;
-  throw new Untold("Needs the secret of the key: --secret-file FILE or AWS_SECRET_ACCESS_KEY");
+  throw new Untold("Needs the secret of the key: --secret-key-file FILE or AWS_SECRET_ACCESS_KEY");
 }
 
 /** @throws S3Error as the gateway would answer, Untold for a text that is no request. */

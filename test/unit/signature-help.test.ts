@@ -158,7 +158,7 @@ t.test("explain-signature says that a right request is right, and how old it is"
   const right = received({ note: "", says: "", signed: {} });
   const around = `* Connected to s3.example.com\n${pasted(right, "> ")}>\n* done\n< HTTP/1.1 403\n`;
   const files = { "request.txt": around, secret: `${credentials.secretAccessKey}\n` };
-  const result = await runHeadgate("explain-signature request.txt --secret-file secret", { files });
+  const result = await runHeadgate("explain-signature request.txt --secret-key-file secret", { files });
   t.equal(result.exit, 0);
   t.match(result.out, 'The signature is right for access key "AKIDEXAMPLE"');
   t.match(result.out, "RequestTimeTooSkewed", "the clock of the test stands at 1970");
