@@ -1,6 +1,6 @@
-// What only one cluster can do as a whole: an order of versions, object lock, a user's usage. Versioned
-// buckets stay on one cluster (placement.md §7): where a bucket is on one its cluster is asked; a bucket
-// on several comes onto one first while it is empty, and is refused when it is not.
+// What only one cluster can do as a whole: an order of versions, object lock. Versioned buckets stay on
+// one cluster (placement.md §7): where a bucket is on one its cluster is asked; a bucket on several comes
+// onto one first while it is empty or all it has is there, and is refused when it is not.
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { BucketRecord } from "../placement/records.ts";
@@ -10,7 +10,6 @@ import { S3Error } from "../s3/errors.ts";
 import { writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { holdsAnything } from "./emptiness.ts";
-import { passOn, upstreamRequest } from "./send.ts";
 
 /** PutBucketVersioning, PutObjectLockConfiguration. */
 export async function writeSingleSetting(
@@ -102,29 +101,4 @@ function spread(): S3Error {
       "Versioning and object lock need a bucket that is on one cluster, and this one holds objects or " +
       "open uploads on several. Create another bucket, switch versioning on while it is empty, and copy",
   });
-}
-
-/** Ceph RGW's usage of the caller. */
-export async function getUsage(
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<OperationAnswer> {
-  const [only, ...others] = [...ports.snapshots.current().clusters.values()].filter(
-    ({ value }) => value.state !== "removed",
-  );
-  if (only === undefined || others.length > 0 || ports.facts(only.value.id).backend !== "rgw") {
-    throw new S3Error("NotImplemented", {
-      message: "Usage is told by a single Ceph RGW only, that of several clusters is not added up",
-    });
-  }
-  const cluster = only.value.id;
-  if (ports.identity(cluster) === "service") {
-    throw new S3Error("NotImplemented", {
-      message: "Usage is told of a caller that the cluster knows: this one would tell of the proxy",
-    });
-  }
-  return passOn(
-    await ports.upstream.send(cluster, upstreamRequest(request), request.signal),
-    cluster,
-  );
 }

@@ -4,19 +4,14 @@
 import { S3Error } from "../s3/errors.ts";
 import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
-import {
-  createBucket,
-  deleteBucket,
-  getBucketLocation,
-  passBucketRequest,
-  preflight,
-} from "./bucket.ts";
+import { createBucket, deleteBucket, getBucketLocation, preflight } from "./bucket.ts";
 import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 import { copyObject } from "./copy-object.ts";
 import { uploadPartCopy } from "./copy-part.ts";
 import { withCorsFields } from "./cors-fields.ts";
 import { deleteObjects } from "./delete-objects.ts";
+import { headBucket } from "./head-bucket.ts";
 import { listBuckets } from "./list-buckets.ts";
 import { listObjects } from "./listing.ts";
 import { abortUpload, completeUpload, createUpload, listParts, uploadPart } from "./multipart.ts";
@@ -29,8 +24,9 @@ import {
   writeObjectSetting,
 } from "./object-setting.ts";
 import { postObject } from "./post-object.ts";
-import { getUsage, writeSingleSetting } from "./single-cluster.ts";
+import { writeSingleSetting } from "./single-cluster.ts";
 import { listUploads } from "./upload-listing.ts";
+import { getUsage } from "./usage.ts";
 import { listVersions } from "./version-listing.ts";
 
 const table: Partial<Record<S3Operation, RunOperation>> = {
@@ -47,7 +43,7 @@ const table: Partial<Record<S3Operation, RunOperation>> = {
   GetObject: readObject,
   GetObjectAttributes: getObjectAttributes,
   GetUsage: getUsage,
-  HeadBucket: passBucketRequest,
+  HeadBucket: headBucket,
   HeadObject: readObject,
   ListBuckets: listBuckets,
   ListMultipartUploads: listUploads,

@@ -112,7 +112,7 @@ export const operationFacts = {
     scope: "service",
     method: "GET",
     subresource: "usage",
-    routing: "single",
+    routing: "service",
   },
   /** An `Action=` form at `/`: STS and IAM on RGW. */
   ServiceAction: refused(

@@ -28,6 +28,14 @@ export interface UserCluster {
   readonly asked: string[];
   /** Answers every admin request with this status while set. */
   adminStatus: number | null;
+  /** What it says in place of its own answer; `hold`: nothing, ever. */
+  say: (line: string) => Said | "hold" | null;
+}
+
+export interface Said {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
 }
 
 const limits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
@@ -44,6 +52,7 @@ export async function startUserCluster(
     owners: new Map(),
     asked: [],
     adminStatus: null,
+    say: () => null,
   };
   const whoAsks = (request: IncomingMessage): ClusterUser | "anonymous" | "wrong" => {
     const read = readRequestHead({
@@ -74,6 +83,13 @@ export async function startUserCluster(
       const name = typeof user === "string" ? user : user.uid;
       cluster.asked.push(`${request.method} ${request.url} as ${name}`);
       if (user === "wrong") return refuse(response, 403, "InvalidAccessKeyId");
+      const said = cluster.say(`${request.method} ${request.url} as ${name}`);
+      if (said === "hold") return;
+      if (said !== null) {
+        response.writeHead(said.status ?? 200, { ...said.headers });
+        response.end(said.body);
+        return;
+      }
       if (request.url?.startsWith("/admin/user?") === true)
         return admin(cluster, user, request, response);
       serve(cluster, user === "anonymous" ? null : user, request, response);
