@@ -2,6 +2,7 @@
 // (S3 API Reference). There is one owner, so creating again is answered like RGW does: 200.
 
 import { S3Error } from "../s3/errors.ts";
+import { fieldValue } from "../s3/headers.ts";
 import { isStrictBucketName } from "../s3/names.ts";
 import { element, group, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
@@ -15,7 +16,8 @@ const owner = group("Owner", [
 export function createBucket(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const name = bucketOf(request);
   if (!isStrictBucketName(name)) throw new S3Error("InvalidBucketName");
-  ports.store.create(name, ports.nowMs());
+  const isPublic = fieldValue(request.headers, "x-amz-acl") === "public-read-write";
+  ports.store.create(name, ports.nowMs(), isPublic);
   return emptyAnswer(200, [["location", `/${name}`]]);
 }
 

@@ -182,7 +182,7 @@ function chosenParts(body: Buffer, upload: StoredUpload, minPartBytes: number): 
   return parts;
 }
 
-function sortedParts(upload: StoredUpload): readonly StoredPart[] {
+export function sortedParts(upload: StoredUpload): readonly StoredPart[] {
   return [...upload.parts.values()].sort((left, right) => left.number - right.number);
 }
 

@@ -39,14 +39,17 @@ export interface StoredUpload {
 export class DemoBucket {
   readonly name: BucketName;
   readonly createdMs: number;
+  /** Whether anybody may put objects into it, as the canned ACL `public-read-write` has it. */
+  readonly publicWrite: boolean;
   readonly uploads = new Map<string, StoredUpload>();
   readonly #objects = new Map<ObjectKey, StoredObject>();
   readonly #settings = new Map<ObjectKey | null, Map<string, Buffer>>();
   #sorted: readonly ObjectKey[] | null = null;
 
-  constructor(name: BucketName, createdMs: number) {
+  constructor(name: BucketName, createdMs: number, publicWrite: boolean) {
     this.name = name;
     this.createdMs = createdMs;
+    this.publicWrite = publicWrite;
   }
 
   object(key: ObjectKey): StoredObject | null {
@@ -102,8 +105,9 @@ export class DemoStore {
     return bucket;
   }
 
-  create(name: BucketName, nowMs: number): void {
-    if (!this.#buckets.has(name)) this.#buckets.set(name, new DemoBucket(name, nowMs));
+  create(name: BucketName, nowMs: number, publicWrite: boolean): void {
+    if (this.#buckets.has(name)) return;
+    this.#buckets.set(name, new DemoBucket(name, nowMs, publicWrite));
   }
 
   /** @throws S3Error NoSuchBucket, BucketNotEmpty */

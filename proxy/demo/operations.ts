@@ -57,6 +57,16 @@ const operations: Partial<Record<S3Operation, DemoOperation>> = {
   UploadPartCopy: uploadPartCopy,
 };
 
+/** What permission WRITE of a bucket's ACL allows (S3 User Guide "Access control list overview"). */
+export const publicWriteOperations: ReadonlySet<S3Operation> = new Set([
+  "PutObject",
+  "DeleteObject",
+  "CreateMultipartUpload",
+  "UploadPart",
+  "CompleteMultipartUpload",
+  "AbortMultipartUpload",
+]);
+
 /** Does the work of one verified request. @throws S3Error */
 export function answerRequest(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const operation = operations[request.operation] ?? settingOf(request.operation);

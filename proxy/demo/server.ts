@@ -13,8 +13,9 @@ import { type AdmissionPorts, admit } from "./admission.ts";
 import { type DemoAnswer, emptyAnswer, refusalAnswer } from "./answer.ts";
 import { readBody } from "./body.ts";
 import type { DemoFault, FaultRule } from "./faults.ts";
-import { DemoStore, type StoredObject } from "./object-store.ts";
-import { answerRequest } from "./operations.ts";
+import { sortedParts } from "./multipart-operations.ts";
+import { DemoStore, type StoredObject, type StoredPart } from "./object-store.ts";
+import { answerRequest, publicWriteOperations } from "./operations.ts";
 import type { DemoPorts } from "./request.ts";
 
 export interface DemoServerOptions {
@@ -45,6 +46,8 @@ export interface DemoServer {
   readonly port: number;
   /** Objects of a bucket in key order; none when there is no such bucket. */
   objects(bucket: string): readonly StoredObject[];
+  /** Parts of a bucket's unfinished uploads, in the order of their uploads and numbers. */
+  parts(bucket: string): readonly StoredPart[];
   buckets(): readonly BucketName[];
   /** Requests so far, oldest first; the last thousand at most. */
   exchanges(): readonly DemoExchange[];
@@ -76,6 +79,7 @@ export async function startDemoServer(options: DemoServerOptions): Promise<DemoS
     url: `http://127.0.0.1:${port}`,
     port,
     objects: (bucket) => cluster.objects(bucket),
+    parts: (bucket) => cluster.parts(bucket),
     buckets: () => cluster.store.buckets().map(({ name }) => name),
     exchanges: () => cluster.exchanges,
     connections: () =>
@@ -108,7 +112,15 @@ class DemoCluster {
     this.fault = options.fault ?? null;
     const nowMs = (): number => options.clock.nowMs();
     this.#newId = () => Buffer.from(options.random.bytes(16)).toString("hex");
-    this.#admission = { credentials: options.credentials, keys: new SigningKeys(64), nowMs };
+    this.#admission = {
+      credentials: options.credentials,
+      keys: new SigningKeys(64),
+      nowMs,
+      isOpen: (operation, bucket) =>
+        bucket !== null &&
+        publicWriteOperations.has(operation) &&
+        this.store.find(bucket)?.publicWrite === true,
+    };
     this.#ports = {
       store: this.store,
       facts: options.facts ?? profiles.aws,
@@ -123,6 +135,12 @@ class DemoCluster {
     const found = name === null ? null : this.store.find(name);
     if (found === null) return [];
     return found.keys().flatMap((key) => found.object(key) ?? []);
+  }
+
+  parts(bucket: string): readonly StoredPart[] {
+    const name = parseBucketName(bucket);
+    const uploads = name === null ? undefined : this.store.find(name)?.uploads.values();
+    return [...(uploads ?? [])].flatMap((upload) => sortedParts(upload));
   }
 
   /** One request from head to answer. Never rejects. */

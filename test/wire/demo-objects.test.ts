@@ -208,3 +208,22 @@ t.test("a body that does not match its digest stores nothing", async (t) => {
   );
   t.strictSame(server.objects("photos"), []);
 });
+
+t.test(
+  "without a signature only writes are taken, and only by a bucket that is open to them",
+  async (t) => {
+    const { client, server } = await withBucket(t);
+    await client.send(new CreateBucketCommand({ Bucket: "open", ACL: "public-read-write" }));
+    const asked = async (method: string, path: string): Promise<number> => {
+      const body = method === "PUT" ? { body: "x" } : {};
+      return (await fetch(`${server.url}${path}`, { method, ...body })).status;
+    };
+    t.equal(await asked("PUT", "/open/k"), 200);
+    t.equal(await asked("GET", "/open/k"), 403, "the ACL of a bucket reads no object");
+    t.equal(await asked("PUT", "/open?acl"), 403);
+    t.equal(await asked("PUT", "/photos/k"), 403);
+    t.equal(await asked("PUT", "/absent/k"), 403);
+    t.strictSame(server.objects("photos"), []);
+    t.match(server.objects("open"), [{ key: "k" }]);
+  },
+);
