@@ -1,7 +1,8 @@
 // Errors of etcd3 and gRPC → the bridge's. Anything a call did not answer is `state_unavailable`
 // with unknown outcome; the cause is kept, the text never holds a credential.
 
-import { FaultError, WatchCompactedError } from "../proxy/placement/ports.ts";
+import { FaultError } from "../proxy/placement/ports.ts";
+import { WatchCompactedError } from "../proxy/placement/state-store.ts";
 
 /** etcd's own words (`ErrCompacted` in etcd 3.4 `rpctypes/error.go`). */
 const compactedText = "required revision has been compacted";

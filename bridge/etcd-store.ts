@@ -4,15 +4,15 @@
 
 import type { IRequestOp } from "etcd3";
 import { Etcd3, EtcdLeaseInvalidError } from "etcd3";
+import { FaultError } from "../proxy/placement/ports.ts";
+import type { Revision } from "../proxy/placement/records.ts";
 import type {
   StateStore,
   StoreBatch,
   StoreCompare,
   StoreOperation,
   StoreTxnResult,
-} from "../proxy/placement/ports.ts";
-import { FaultError } from "../proxy/placement/ports.ts";
-import type { Revision } from "../proxy/placement/records.ts";
+} from "../proxy/placement/state-store.ts";
 import { etcdFault } from "./etcd-faults.ts";
 import { type EtcdLease, grantEtcdLease } from "./etcd-lease.ts";
 import { type EtcdOptions, etcdClientOptions } from "./etcd-options.ts";

@@ -4,9 +4,10 @@
 // Progress answers never move the revision: etcd before 3.4.25 sends them ahead of events.
 
 import type { IWatchResponse, WatchClient } from "etcd3";
-import type { StoreBatch, StoreEntry, StoreEvent } from "../proxy/placement/ports.ts";
-import { FaultError, WatchCompactedError } from "../proxy/placement/ports.ts";
+import { FaultError } from "../proxy/placement/ports.ts";
 import type { Revision } from "../proxy/placement/records.ts";
+import type { StoreBatch, StoreEntry, StoreEvent } from "../proxy/placement/state-store.ts";
+import { WatchCompactedError } from "../proxy/placement/state-store.ts";
 import { etcdFault } from "./etcd-faults.ts";
 
 /** Checked once a request: together they bound the notice of a stall to 4.5 s. */

@@ -3,8 +3,8 @@
 // survive a restart, revisions do; history does not, so an older watch is compacted and lists again.
 // A transaction writes the whole file: made for one gateway with at most some thousand buckets.
 
-import type { StoreEntry } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
+import type { StoreEntry } from "../proxy/placement/state-store.ts";
 import type { DurableFiles, FileLock } from "./durable-files.ts";
 import { asArray, asObject, asRevision, asString, parseJson } from "./json-reader.ts";
 import { EmbeddedStore, type EmbeddedStoreOptions } from "./memory-store.ts";

@@ -2,8 +2,9 @@
 // two previous that still verify. From a file if configured; else created in the store by the first
 // process to start, by a transaction that only one of them wins.
 
-import type { Clock, Log, Random, StateStore } from "../proxy/placement/ports.ts";
+import type { Clock, Log, Random } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
+import type { StateStore } from "../proxy/placement/state-store.ts";
 import { recordSchema } from "./codec.ts";
 import { asArray, asInteger, asObject, asString, parseJson, shapeFault } from "./json-reader.ts";
 import type { Keyspace } from "./keyspace.ts";

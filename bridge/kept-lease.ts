@@ -2,7 +2,7 @@
 // was last kept alive (rule 8 of placement.md measures its fence from there) and that can be left
 // to run out. Nothing outside bridge/ sees these shapes.
 
-import type { StateStore, StoreLease } from "../proxy/placement/ports.ts";
+import type { StateStore, StoreLease } from "../proxy/placement/state-store.ts";
 
 /** A lease the store keeps alive by itself until revoked, abandoned or lost. */
 export interface KeptLease extends StoreLease {

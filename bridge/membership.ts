@@ -3,9 +3,10 @@
 // measured from the *send* of the last answered keep-alive, on the monotonic clock. Acknowledgements
 // are written only for revisions that turned a bucket to `rerouting`: an idle member writes nothing.
 
-import type { Clock, Log, Membership, Random, StoreOperation } from "../proxy/placement/ports.ts";
+import type { Clock, Log, Membership, Random } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
 import type { MemberRecord, Revision } from "../proxy/placement/records.ts";
+import type { StoreOperation } from "../proxy/placement/state-store.ts";
 import type { BucketName, TenantName } from "../proxy/s3/names.ts";
 import { Acknowledgements } from "./acknowledgement.ts";
 import { encodeMember, type Stamp } from "./codec.ts";

@@ -3,17 +3,16 @@
 // compacted rather than buffered. `EmbeddedStore` leaves one hook, `keep`, in which the file store
 // makes a revision durable before anybody is told of it.
 
+import type { Clock, Meter } from "../proxy/placement/ports.ts";
+import { FaultError } from "../proxy/placement/ports.ts";
+import type { Revision } from "../proxy/placement/records.ts";
 import type {
-  Clock,
-  Meter,
   StateStore,
   StoreBatch,
   StoreCompare,
   StoreOperation,
   StoreTxnResult,
-} from "../proxy/placement/ports.ts";
-import { FaultError } from "../proxy/placement/ports.ts";
-import type { Revision } from "../proxy/placement/records.ts";
+} from "../proxy/placement/state-store.ts";
 import type { KeptLease, LeaseStore } from "./kept-lease.ts";
 import { StoreLog, type StoreWrite, writesOf } from "./store-log.ts";
 

@@ -2,8 +2,8 @@
 // JSON lines: a head, one line a record, a foot with the count, so that a cut file is recognised.
 // Values are encoded as in the store and come back through the same readers.
 
-import type { StoreEntry } from "../proxy/placement/ports.ts";
 import type { PlacementSnapshot } from "../proxy/placement/snapshot.ts";
+import type { StoreEntry } from "../proxy/placement/state-store.ts";
 import {
   encodeBucket,
   encodeClass,

@@ -5,7 +5,6 @@
 
 import type { BucketTableChange } from "../proxy/placement/bucket-table.ts";
 import { emptyBucketTable, RecordInterner, withBuckets } from "../proxy/placement/bucket-table.ts";
-import type { StoreBatch, StoreEntry } from "../proxy/placement/ports.ts";
 import type {
   BucketRecord,
   ClusterRecord,
@@ -13,6 +12,7 @@ import type {
   Revision,
 } from "../proxy/placement/records.ts";
 import type { BucketTable, PlacementSnapshot, Versioned } from "../proxy/placement/snapshot.ts";
+import type { StoreBatch, StoreEntry } from "../proxy/placement/state-store.ts";
 import type { AccessKeyId, BucketName, ClusterId, TenantName } from "../proxy/s3/names.ts";
 import {
   type Decoded,

@@ -11,11 +11,10 @@ import type {
   Random,
   Registry,
   RegistryChange,
-  StoreCompare,
-  StoreOperation,
 } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
 import type { MemberRecord } from "../proxy/placement/records.ts";
+import type { StoreCompare, StoreOperation } from "../proxy/placement/state-store.ts";
 import {
   decodeMember,
   encodeBucket,

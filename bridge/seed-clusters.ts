@@ -2,16 +2,11 @@
 // and weight, any later one `pending` (control.md "House decisions", "Clusters"). Afterwards the
 // store wins; a configuration that says something else is a warning with both values.
 
-import type {
-  Clock,
-  Log,
-  StateStore,
-  StoreCompare,
-  StoreOperation,
-} from "../proxy/placement/ports.ts";
+import type { Clock, Log } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
 import type { ClusterRecord } from "../proxy/placement/records.ts";
 import type { PlacementSnapshot } from "../proxy/placement/snapshot.ts";
+import type { StateStore, StoreCompare, StoreOperation } from "../proxy/placement/state-store.ts";
 import { encodeCluster, recordSchema, type Stamp } from "./codec.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { LiveSnapshots } from "./snapshots.ts";

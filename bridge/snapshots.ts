@@ -3,10 +3,12 @@
 // disconnect) leads to a new list that replaces the view, deletes included, after a jittered pause.
 // Never more than `entriesPerTurn` values are decoded in one turn of the event loop.
 
-import type { Clock, Log, Meter, Random, Snapshots, StateStore } from "../proxy/placement/ports.ts";
-import { FaultError, WatchCompactedError } from "../proxy/placement/ports.ts";
+import type { Clock, Log, Meter, Random, Snapshots } from "../proxy/placement/ports.ts";
+import { FaultError } from "../proxy/placement/ports.ts";
 import type { Revision } from "../proxy/placement/records.ts";
 import type { PlacementSnapshot } from "../proxy/placement/snapshot.ts";
+import type { StateStore } from "../proxy/placement/state-store.ts";
+import { WatchCompactedError } from "../proxy/placement/state-store.ts";
 import type { DurableFiles } from "./durable-files.ts";
 import { type Keyspace, snapshotFolders } from "./keyspace.ts";
 import { readSnapshotText, snapshotText } from "./persisted-snapshot.ts";

@@ -3,14 +3,14 @@
 // read. Keys are ASCII (keyspace.ts encodes them), so that string order is etcd's byte order.
 // Invariant: `history` holds every event with compacted < revision <= current, oldest first.
 
+import type { Revision } from "../proxy/placement/records.ts";
 import type {
   StoreCompare,
   StoreEntry,
   StoreEvent,
   StoreOperation,
-} from "../proxy/placement/ports.ts";
-import { WatchCompactedError } from "../proxy/placement/ports.ts";
-import type { Revision } from "../proxy/placement/records.ts";
+} from "../proxy/placement/state-store.ts";
+import { WatchCompactedError } from "../proxy/placement/state-store.ts";
 
 /** A put or delete decided on; `leaseId` ties the key to a lease. */
 export type StoreWrite =

@@ -6,8 +6,8 @@ import { Keyspace } from "../../bridge/keyspace.ts";
 import { StoreMembership } from "../../bridge/membership.ts";
 import { EmbeddedStore } from "../../bridge/memory-store.ts";
 import { LiveSnapshots } from "../../bridge/snapshots.ts";
-import type { StoreTxnResult } from "../../proxy/placement/ports.ts";
 import { FaultError } from "../../proxy/placement/ports.ts";
+import type { StoreTxnResult } from "../../proxy/placement/state-store.ts";
 import {
   CountingMeter,
   HandClock,

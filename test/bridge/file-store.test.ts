@@ -7,7 +7,7 @@ import t, { type Test } from "tap";
 import type { DurableFiles } from "../../bridge/durable-files.ts";
 import { FileStore } from "../../bridge/file-store.ts";
 import { nodeFiles } from "../../bridge/node-files.ts";
-import { WatchCompactedError } from "../../proxy/placement/ports.ts";
+import { WatchCompactedError } from "../../proxy/placement/state-store.ts";
 import { conforms } from "../support/bridge-conformance.ts";
 import { CountingMeter, faultKind, HandClock, never } from "../support/bridge-parts.ts";
 

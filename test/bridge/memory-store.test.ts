@@ -2,7 +2,7 @@
 
 import t from "tap";
 import { MemoryStore } from "../../bridge/memory-store.ts";
-import { WatchCompactedError } from "../../proxy/placement/ports.ts";
+import { WatchCompactedError } from "../../proxy/placement/state-store.ts";
 import { conforms } from "../support/bridge-conformance.ts";
 import { CountingMeter, faultKind, HandClock, never } from "../support/bridge-parts.ts";
 

@@ -6,8 +6,8 @@ import { encodeBucket, encodeCluster, encodeData } from "../../bridge/codec.ts";
 import { Keyspace } from "../../bridge/keyspace.ts";
 import { MemoryStore } from "../../bridge/memory-store.ts";
 import { LiveSnapshots } from "../../bridge/snapshots.ts";
-import type { StateStore } from "../../proxy/placement/ports.ts";
 import { FaultError } from "../../proxy/placement/ports.ts";
+import type { StateStore } from "../../proxy/placement/state-store.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
 import {
   CountingMeter,

@@ -7,8 +7,8 @@ import type {
   StoreCompare,
   StoreEvent,
   StoreOperation,
-} from "../../proxy/placement/ports.ts";
-import { WatchCompactedError } from "../../proxy/placement/ports.ts";
+} from "../../proxy/placement/state-store.ts";
+import { WatchCompactedError } from "../../proxy/placement/state-store.ts";
 import { never } from "./bridge-parts.ts";
 
 export interface Conformance {

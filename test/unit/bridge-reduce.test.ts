@@ -12,8 +12,8 @@ import {
 import { Keyspace } from "../../bridge/keyspace.ts";
 import { readSnapshotText, snapshotText } from "../../bridge/persisted-snapshot.ts";
 import { Reducer, type StateView } from "../../bridge/reduce.ts";
-import type { StoreBatch, StoreEntry, StoreEvent } from "../../proxy/placement/ports.ts";
 import { FaultError } from "../../proxy/placement/ports.ts";
+import type { StoreBatch, StoreEntry, StoreEvent } from "../../proxy/placement/state-store.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
 import {
   accessKeyId,
