@@ -1,6 +1,7 @@
 // The credential sources of a Config as running parts: what the gateway asks whose key signed a
 // request, and what the upstream adapter asks for the keys to sign it again with.
 
+import type { StoredKeyUse } from "./admin/ports.ts";
 import type { Config } from "./config.ts";
 import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
 import { ReloadingCredentials } from "./gateway/reloading-credentials.ts";
@@ -9,6 +10,7 @@ import { SealedCredentials } from "./gateway/sealed-credentials.ts";
 import type { Clock, Log, Meter, Snapshots, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
+import type { AccessKeyId } from "./s3/names.ts";
 import { type AskAdmin, rgwUserFinder } from "./upstream/admin-ops.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
 
@@ -24,6 +26,7 @@ interface CredentialParts {
 
 export interface OpenCredentials {
   readonly source: CredentialSource;
+  readonly storedKeyUse: StoredKeyUse;
   readonly close: () => void;
 }
 
@@ -64,10 +67,37 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
   });
   return {
     source: new CredentialChain(sources),
+    storedKeyUse: storedKeyUse(config, sources),
     close: () => {
       for (const close of closing) close();
     },
   };
+}
+
+/** `sources`: those of the Config, in its order. */
+function storedKeyUse(config: Config, sources: readonly CredentialSource[]): StoredKeyUse {
+  const configured = config.auth.sources;
+  const at = configured.findIndex(({ kind }) => kind === "etcd");
+  const store = configured[at];
+  return {
+    isSource: store !== undefined,
+    impliesGrants: store?.kind === "etcd" && store.impliedGrants.length > 0,
+    async knownBefore(accessKeyId) {
+      for (const [index, source] of sources.slice(0, Math.max(0, at)).entries()) {
+        if (await knows(source, accessKeyId)) return configured[index]?.kind ?? null;
+      }
+      return null;
+    },
+  };
+}
+
+/** A source that cannot be asked now does not say so. */
+async function knows(source: CredentialSource, accessKeyId: AccessKeyId): Promise<boolean> {
+  try {
+    return (await source.find(accessKeyId)) !== null;
+  } catch {
+    return false;
+  }
 }
 
 /** The keys a caller has upstream: its own pair, and those its user has on clusters of their own. */

@@ -360,7 +360,7 @@ interface AdminParts extends ServingParts {
 
 async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer | null> {
   if (config.admin === null) return null;
-  const { ports, views, meter, state, options, lifecycle } = parts;
+  const { ports, views, meter, state, options, lifecycle, credentials } = parts;
   const { log, version, system } = options;
   const { clock } = system;
   const audit = new AuditRing();
@@ -385,6 +385,7 @@ async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer
         stateDriver: state.store.driver,
       },
       seals: { keys: config.sealKeys, random: system.random },
+      storedKeyUse: credentials.storedKeyUse,
       readiness: { checks: () => readiness(views, lifecycle) },
       metrics: meter,
       audit,

@@ -15,6 +15,7 @@ import {
 } from "../s3/names.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { type ChangePorts, change, type Plan } from "./change.ts";
+import type { StoredKeyUse } from "./ports.ts";
 import {
   type AdminReply,
   type AdminRequest,
@@ -25,6 +26,7 @@ import {
 } from "./reply.ts";
 
 export interface CredentialPorts extends ChangePorts {
+  readonly storedKeyUse: StoredKeyUse;
   readonly seals: { readonly keys: SealKeys | null; readonly random: Random };
 }
 
@@ -110,13 +112,17 @@ export async function putCredential(
   const secret = secretOf(request.body);
   if (secret === undefined) return problem(400, "InvalidCredential", wrongSecret);
   const made = { secret: newSecret(random), used: false };
+  const warning = joined([
+    await unusedWarning(accessKeyId, ports),
+    given.grants.length === 0 ? grantWarning(ports.storedKeyUse) : null,
+  ]);
   const reply = await change(request, ports, (view): Plan => {
     const entry = view.credentials.get(accessKeyId);
     const kept = entry === undefined ? null : openSecret(entry.value, keys);
     if (secret === null && entry !== undefined && kept === null) return notOpened();
     made.used = secret === null && entry === undefined;
     const sealed = { secret: secret ?? kept ?? made.secret, keys, random };
-    return planOf(given, entry, { ...sealed, action: "admin:PutCredential" });
+    return planOf(given, entry, { ...sealed, warning, action: "admin:PutCredential" });
   });
   return made.used ? withSecret(reply, accessKeyId, made.secret) : reply;
 }
@@ -136,12 +142,14 @@ export async function rotateCredential(
   if (entry === null) return noSuchCredential(request);
   const { accessKeyId } = entry.value;
   const next = secret ?? newSecret(random);
+  const warning = await unusedWarning(accessKeyId, ports);
   const reply = await change(request, ports, (view): Plan => {
     const now = view.credentials.get(accessKeyId);
     if (now === undefined) return { kind: "reply", reply: noSuchCredential(request) };
     // What does not open may have been changed by somebody without the seal key: it is not sealed anew.
     if (openSecret(now.value, keys) === null) return notOpened();
-    return planOf(now.value, now, { secret: next, keys, random, action: "admin:RotateCredential" });
+    const action = "admin:RotateCredential";
+    return planOf(now.value, now, { secret: next, keys, random, warning, action });
   });
   return secret === null ? withSecret(reply, accessKeyId, next) : reply;
 }
@@ -158,12 +166,14 @@ export function setStatus(
     if (wrong !== null) return wrong;
     const entry = find(request, ports);
     if (entry === null) return noSuchCredential(request);
+    const warning =
+      status === "active" ? await unusedWarning(entry.value.accessKeyId, ports) : null;
     return await change(request, ports, (view): Plan => {
       const now = view.credentials.get(entry.value.accessKeyId);
       if (now === undefined) return { kind: "reply", reply: noSuchCredential(request) };
       const secret = openSecret(now.value, keys);
       if (secret === null) return notOpened();
-      return planOf({ ...now.value, status }, now, { secret, keys, random, action });
+      return planOf({ ...now.value, status }, now, { secret, keys, random, warning, action });
     });
   };
 }
@@ -199,6 +209,7 @@ function planOf(
     readonly secret: string;
     readonly keys: SealKeys;
     readonly random: Random;
+    readonly warning: string | null;
     readonly action: string;
   },
 ): Plan {
@@ -222,7 +233,34 @@ function planOf(
       before: entry === undefined ? null : shown(entry.value),
       after: shown(record),
     },
+    warning: how.warning,
   };
+}
+
+// ---- what is right and yet not what was meant ----
+
+/** Why no request signed with the key gets as far as the record; null: they do. */
+async function unusedWarning(
+  accessKeyId: AccessKeyId,
+  { storedKeyUse }: CredentialPorts,
+): Promise<string | null> {
+  if (!storedKeyUse.isSource) {
+    return `Key ${accessKeyId} is not used here: auth.credentials has no source etcd`;
+  }
+  const source = await storedKeyUse.knownBefore(accessKeyId);
+  if (source === null) return null;
+  return `Key ${accessKeyId} is not used from here: source ${source} knows it and stands before source etcd in auth.credentials`;
+}
+
+function grantWarning({ impliesGrants }: StoredKeyUse): string {
+  return impliesGrants
+    ? "Without grants a user may do all that the clusters allow it, since each has identity same"
+    : "Without grants a user may only list buckets, unless a policy of your own says otherwise";
+}
+
+function joined(warnings: readonly (string | null)[]): string | null {
+  const said = warnings.filter((one) => one !== null);
+  return said.length === 0 ? null : said.join("; ");
 }
 
 function notOpened(): Plan {
@@ -234,7 +272,9 @@ function notOpened(): Plan {
 
 /** The one time a secret is told: to whoever had it made. */
 function withSecret(reply: AdminReply, accessKeyId: AccessKeyId, secret: string): AdminReply {
-  return reply.status === 204 ? json(201, { access_key: accessKeyId, secret_key: secret }) : reply;
+  if (reply.status !== 204) return reply;
+  const told = json(201, { access_key: accessKeyId, secret_key: secret });
+  return { ...told, headers: { ...told.headers, ...reply.headers } };
 }
 
 function newSecret(random: Random): string {

@@ -2,7 +2,7 @@
 
 import type { Actor } from "../placement/ports.ts";
 import type { BucketPlacement, Revision } from "../placement/records.ts";
-import type { BucketName, TenantName } from "../s3/names.ts";
+import type { AccessKeyId, BucketName, TenantName } from "../s3/names.ts";
 
 /** Who changes what, as the audit line shows it. */
 export interface ChangeContext {
@@ -36,6 +36,16 @@ export interface PlacementChanges {
     placement: BucketPlacement | null,
     context: ChangeContext,
   ): Promise<PlacementChangeResult>;
+}
+
+/** What becomes of a client key in the state store when a request is signed with it. */
+export interface StoredKeyUse {
+  /** `auth.credentials` has the state store among its sources. */
+  readonly isSource: boolean;
+  /** The kind of the source that knows a key id before the store is asked, `file`; null: none does. */
+  readonly knownBefore: (accessKeyId: AccessKeyId) => Promise<string | null>;
+  /** A user without grants may do whatever the clusters let it do. */
+  readonly impliesGrants: boolean;
 }
 
 /** What this process says of itself. */

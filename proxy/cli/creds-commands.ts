@@ -2,7 +2,7 @@
 // comes from a file or is made by the server, which tells it once; none is ever taken from a flag,
 // where other processes and shell histories would see it.
 
-import type { Question } from "./admin-client.ts";
+import type { AdminAnswer, Question } from "./admin-client.ts";
 import { type Call, type Command, changeFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { fieldsOf, fieldsText, makeChange, printAnswer, rowsOf, tableText } from "./output.ts";
@@ -133,27 +133,49 @@ async function importUsers(call: Call): Promise<number> {
     return exitCodes.failed;
   }
   for (const warning of reading.warnings) call.io.stderr(`Warning: ${warning}\n`);
+  const grants = grantsOf(call);
   if (to === "file") {
-    const document = credentialsFileOf(reading.users, grantsOf(call));
+    if (grants.length === 0) call.io.stderr(`Warning: ${noGrants}\n`);
+    const document = credentialsFileOf(reading.users, grants);
     call.io.stdout(`${JSON.stringify(document, null, 2)}\n`);
     return exitCodes.ok;
   }
+  return await storeUsers(call, requestsOf(reading.users, grants));
+}
+
+async function storeUsers(call: Call, requests: ReturnType<typeof requestsOf>): Promise<number> {
   let worst: number = exitCodes.ok;
   let kept = 0;
-  for (const { accessKeyId, body } of requestsOf(reading.users, grantsOf(call))) {
-    const path = `${keyPath(accessKeyId)}${call.has("dry-run") ? "?dry_run=true" : ""}`;
+  const dryRun = call.has("dry-run");
+  // What is said of many keys is said once.
+  const warnings = new Set<string>();
+  for (const { accessKeyId, body } of requests) {
+    const path = `${keyPath(accessKeyId)}${dryRun ? "?dry_run=true" : ""}`;
     const answer = await call.client.ask({ method: "PUT", path, body });
-    if (answer.kind === "answer") kept += 1;
-    else {
+    if (answer.kind === "answer") {
+      kept += 1;
+      for (const warning of warningsOf(answer)) warnings.add(warning);
+    } else {
       call.io.stderr(`${accessKeyId}: ${answer.message}\n`);
       worst = answer.exit;
     }
   }
-  const dry = call.has("dry-run") ? " would be" : "";
+  for (const warning of warnings) call.io.stderr(`Warning: ${warning}\n`);
   if (call.json) call.io.stdout(`${JSON.stringify({ imported: kept })}\n`);
-  else call.io.stderr(`${kept} keys${dry} imported\n`);
+  else call.io.stderr(`${kept} keys${dryRun ? " would be" : ""} imported\n`);
   return worst;
 }
+
+/** Of a change, or of what a dry run says of one. */
+function warningsOf(answer: Extract<AdminAnswer, { readonly kind: "answer" }>): readonly string[] {
+  const { warning } = fieldsOf(answer.body);
+  const told = typeof warning === "string" ? warning : answer.warning;
+  return told === null ? [] : told.split("; ");
+}
+
+/** Of a file nobody knows yet which clusters it will stand before. */
+const noGrants =
+  "Without --allow these users may only list buckets, unless a policy of your own says otherwise or every cluster has identity same";
 
 const grantFlags = {
   allow: {

@@ -63,6 +63,7 @@ export async function printAnswer(
 ): Promise<number> {
   const answer = await call.client.ask(question);
   if (answer.kind === "problem") return printProblem(call, answer);
+  if (answer.warning !== null) call.io.stderr(`Warning: ${answer.warning}\n`);
   call.io.stdout(call.json ? `${JSON.stringify(answer.body)}\n` : show(answer.body));
   return exitCodes.ok;
 }

@@ -72,6 +72,11 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
       }),
       audit: ring,
       seals: { keys: options.sealKeys ?? null, random: { bytes: (count) => randomBytes(count) } },
+      storedKeyUse: {
+        isSource: true,
+        knownBefore: () => Promise.resolve(null),
+        impliesGrants: false,
+      },
       ping: () => Promise.resolve({ kind: "unreachable", reason: "no cluster runs here" }),
       adopt: () =>
         Promise.resolve({ kind: "page", listed: [], known: 0, buckets: [], nextAfter: null }),

@@ -131,6 +131,11 @@ t.test("a record that was changed without the seal key is not sealed anew", asyn
       },
       clock: fixedClock,
       seals: { keys: [newest], random: { bytes: (count) => randomBytes(count) } },
+      storedKeyUse: {
+        isSource: true,
+        knownBefore: () => Promise.resolve(null),
+        impliesGrants: false,
+      },
     });
   };
   t.equal((await answer(granted)).status, 200);

@@ -4,15 +4,15 @@
 import { GetObjectCommand, ListBucketsCommand } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import { type CliWorld, runHeadgate } from "../support/cli-run.ts";
-import { startTestHeadgate } from "../support/headgate.ts";
+import { clientKeys, startTestHeadgate } from "../support/headgate.ts";
 
 const secret = "a-secret-out-of-a-file-1234567890";
 const invalid = { name: "InvalidAccessKeyId" };
 
-async function start(t: Test) {
+async function start(t: Test, sources = "{source: etcd}") {
   const headgate = await startTestHeadgate(t, {
     clusters: { a: 1 },
-    sources: "{source: etcd}",
+    sources,
     settings: "keys: {seal_key_file: seal.keys}",
     files: { "seal.keys": "ab".repeat(32) },
   });
@@ -110,6 +110,41 @@ t.test("what the API is sent is read strictly", async (t) => {
   );
   t.strictSame(await wrong({ uid: "u", secret: "x" }), [400, "MalformedRequest"]);
   t.strictSame(await wrong({ uid: "u" }), [201, ""]);
+});
+
+t.test("what is kept and will not be used, or allows nothing, is warned of", async (t) => {
+  const shadowed = await start(t, "{source: file, file: credentials.yaml}, {source: etcd}");
+  const { accessKeyId } = clientKeys;
+  const unused = `Warning: Key ${accessKeyId} is not used from here: source file knows it`;
+  const fromFile = { s: secret };
+  for (const line of [
+    `add ${accessKeyId} --uid u --allow read --dry-run`,
+    `add ${accessKeyId} --uid u --allow read`,
+    `add ${accessKeyId} --uid u --allow read --secret-key-file s`,
+    `rotate ${accessKeyId}`,
+    `enable ${accessKeyId}`,
+  ]) {
+    const { exit, err } = await shadowed.creds(line, fromFile);
+    t.equal(exit, 0, line);
+    t.match(err, unused, line);
+  }
+  const nothing = "may only list buckets, unless a policy of your own";
+  const { out, err } = await shadowed.creds("add NEW --uid u");
+  t.match(printed(out, "secret_key"), /^[\w-]{40}$/);
+  t.match(err, nothing);
+  t.equal((await shadowed.creds("add NEW --uid u --allow read")).err, "Key NEW is kept\n");
+  const users = { u: JSON.stringify(rgwUsers) };
+  for (const line of ["import u --dry-run", "import u", "import u --to file"]) {
+    const told = (await shadowed.creds(line, users)).err;
+    t.equal(told.split("may only list buckets").length, 2, `${line}: said once`);
+  }
+  const noSource = await startTestHeadgate(t, {
+    clusters: { a: 1 },
+    settings: "keys: {seal_key_file: seal.keys}",
+    files: { "seal.keys": "ab".repeat(32) },
+  });
+  const added = await runHeadgate(`creds add AK --uid u --admin-url ${noSource.adminUrl}`);
+  t.match(added.err, "auth.credentials has no source etcd");
 });
 
 t.test("without seal keys nothing is sealed", async (t) => {
