@@ -1,7 +1,8 @@
 // Asks a Ceph RGW's admin API whose key an access key id is: GET /admin/user?access-key=…, signed with
-// keys that have the capability `users=read`. Decides what an answer means. RGW 16.2 says 403
-// AccessDenied both for an id it does not know and for a caller without the capability, so that answer
-// counts only when the same keys are seen to find themselves; newer ones answer 404.
+// keys that have the capability `users=read`. Decides what an answer means. For an id that it does not
+// know RGW 16.2 says 403 AccessDenied, as it does to a caller without the capability, and 18.2.7 says
+// 400 InvalidArgument, as it may to much else: either counts only when the same keys are seen to find
+// themselves. Other releases answer 404.
 
 import type { CancelSignal, Clock, UpstreamResponse } from "../placement/ports.ts";
 import { UpstreamError } from "../placement/ports.ts";
@@ -71,7 +72,7 @@ async function findRgwUser(
   const { clock, proof } = options;
   try {
     const answer = await askUser(accessKeyId, options, signal);
-    if (answer.kind !== "denied") return answer;
+    if (answer.kind !== "denied" && answer.kind !== "refused") return answer;
     if (clock.monotonicMs() < proof.untilMs) return { kind: "unknown" };
     const itself = await askUser(options.keys.accessKeyId, options, signal);
     if (itself.kind === "user") {
@@ -87,7 +88,8 @@ async function findRgwUser(
   }
 }
 
-type Told = RgwUserAnswer | { readonly kind: "denied" };
+/** `denied`, `refused`: there is no such key, or these keys may not ask; or the question is wrong. */
+type Told = RgwUserAnswer | { readonly kind: "denied" } | { readonly kind: "refused" };
 
 async function askUser(
   accessKeyId: string,
@@ -110,6 +112,7 @@ async function askUser(
   const code = codeOf(document);
   if (response.status === 404 && unknownCodes.has(code)) return { kind: "unknown" };
   if (response.status === 403 && code === "AccessDenied") return { kind: "denied" };
+  if (response.status === 400 && code === "InvalidArgument") return { kind: "refused" };
   return { kind: "unavailable", reason: `the answer is ${response.status} ${code}` };
 }
 
