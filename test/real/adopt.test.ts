@@ -20,15 +20,10 @@ import {
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 import t from "tap";
-import { type Lab, withLab } from "./support/lab.ts";
+import { withLab } from "./support/lab.ts";
 import { runOk } from "./support/processes.ts";
 import { s3Client, sha256, testBytes } from "./support/s3.ts";
 import { rgwPair } from "./support/services.ts";
-
-async function admin(lab: Lab, cluster: "a" | "b", ...args: readonly string[]): Promise<string> {
-  const env = { CEPH_CONF: `${lab.dir}/rgw/ceph.conf` };
-  return await runOk("radosgw-admin", ["-n", `client.rgw.${cluster}`, ...args], { env });
-}
 
 const dana = { accessKeyId: "KEYOFDANA", secretAccessKey: "secret-of-dana-for-tests-only" };
 const rule = {
@@ -54,16 +49,7 @@ const policyOf = (sid: string, bucket: string): string =>
 withLab(t, ["rclone"], async (lab, test) => {
   const direct = { a: lab.direct("a"), b: lab.direct("b") } as const;
   for (const cluster of ["a", "b"] as const) {
-    await admin(
-      lab,
-      cluster,
-      "user",
-      "create",
-      "--uid=dana",
-      "--display-name=dana",
-      `--access-key=${dana.accessKeyId}`,
-      `--secret-key=${dana.secretAccessKey}`,
-    );
+    await lab.rgw.makeUser(cluster, "dana", dana);
     for (const Bucket of [`old-${cluster}`, "old-both"]) {
       await direct[cluster].send(new CreateBucketCommand({ Bucket }));
       for (const Key of ["same", `of-${cluster}`]) {
@@ -99,7 +85,7 @@ withLab(t, ["rclone"], async (lab, test) => {
     t.match(before.body, { buckets: own });
     t.notMatch(JSON.stringify(before.body), "of-dana");
     for (const cluster of ["a", "b"] as const) {
-      await admin(lab, cluster, "caps", "add", "--uid=headgate-rgw", "--caps=buckets=read");
+      await lab.rgw.admin(cluster, "caps", "add", "--uid=headgate-rgw", "--caps=buckets=read");
     }
     const all = await ask("POST", "/adopt?dry_run=true", {});
     t.match(all.body, {
@@ -255,8 +241,8 @@ withLab(t, ["rclone"], async (lab, test) => {
     await t.rejects(listed("b"), { name: "NoSuchBucket" });
 
     // The bucket was the service user's.
-    await admin(lab, "a", "bucket", "link", `--bucket=${Bucket}`, "--uid=dana");
-    await admin(lab, "a", "bucket", "chown", `--bucket=${Bucket}`, "--uid=dana");
+    await lab.rgw.admin("a", "bucket", "link", `--bucket=${Bucket}`, "--uid=dana");
+    await lab.rgw.admin("a", "bucket", "chown", `--bucket=${Bucket}`, "--uid=dana");
     const herOwn = s3Client(lab.rgw.url("a"), dana);
     t.teardown(() => herOwn.destroy());
     const [Key] = keys;

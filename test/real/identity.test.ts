@@ -13,25 +13,17 @@ import {
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { type Lab, withLab } from "./support/lab.ts";
-import { runOk, until } from "./support/processes.ts";
+import { until } from "./support/processes.ts";
 import { answerOf, type Pair, s3Client } from "./support/s3.ts";
 import { rgwPair } from "./support/services.ts";
 
-/** Asks or changes one of the two RGWs by its own tool. */
-async function admin(lab: Lab, cluster: "a" | "b", ...args: readonly string[]): Promise<string> {
-  const env = { CEPH_CONF: join(lab.dir, "rgw", "ceph.conf") };
-  return await runOk("radosgw-admin", ["-n", `client.rgw.${cluster}`, ...args], { env });
-}
-
 async function makeUser(lab: Lab, uid: string, pair: Pair): Promise<void> {
-  const user = ["user", "create", `--uid=${uid}`, `--display-name=${uid}`];
-  const keys = [`--access-key=${pair.accessKeyId}`, `--secret-key=${pair.secretAccessKey}`];
-  for (const cluster of ["a", "b"] as const) await admin(lab, cluster, ...user, ...keys);
+  for (const cluster of ["a", "b"] as const) await lab.rgw.makeUser(cluster, uid, pair);
 }
 
 async function ownerOf(lab: Lab, cluster: "a" | "b", bucket: string): Promise<string> {
   const stats: unknown = JSON.parse(
-    await admin(lab, cluster, "bucket", "stats", `--bucket=${bucket}`),
+    await lab.rgw.admin(cluster, "bucket", "stats", `--bucket=${bucket}`),
   );
   if (typeof stats !== "object" || stats === null || !("owner" in stats)) return "";
   return String(stats.owner);
@@ -44,7 +36,7 @@ const pairOf = (name: string): Pair => ({
 
 withLab(t, [], async (lab, test) => {
   for (const cluster of ["a", "b"] as const) {
-    await admin(lab, cluster, "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
+    await lab.rgw.admin(cluster, "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
   }
   await makeUser(lab, "alice", pairOf("alice"));
   await makeUser(lab, "bob", pairOf("bob"));
@@ -139,16 +131,16 @@ withLab(t, [], async (lab, test) => {
     await until("a key that was created counts", 30_000, async () =>
       (await list()).status === 200 ? true : null,
     );
-    await admin(lab, "a", "user", "suspend", "--uid=dave");
+    await lab.rgw.admin("a", "user", "suspend", "--uid=dave");
     await until("a suspended user is refused", 30_000, async () =>
       (await list()).code === "InvalidAccessKeyId" ? true : null,
     );
-    await admin(lab, "a", "user", "enable", "--uid=dave");
+    await lab.rgw.admin("a", "user", "enable", "--uid=dave");
     await until("an enabled user counts again", 30_000, async () =>
       (await list()).status === 200 ? true : null,
     );
     const key = ["key", "rm", "--uid=dave", "--key-type=s3"];
-    await admin(lab, "a", ...key, `--access-key=${pairOf("dave").accessKeyId}`);
+    await lab.rgw.admin("a", ...key, `--access-key=${pairOf("dave").accessKeyId}`);
     await until("a key that was removed is refused", 30_000, async () =>
       (await list()).code === "InvalidAccessKeyId" ? true : null,
     );
@@ -157,7 +149,7 @@ withLab(t, [], async (lab, test) => {
     t.notMatch(headgate.output, /secret-of-/);
 
     // Without the capability every key is answered as an unknown one is: that must not count.
-    await admin(lab, "a", "caps", "rm", "--uid=headgate-rgw", "--caps=users=read");
+    await lab.rgw.admin("a", "caps", "rm", "--uid=headgate-rgw", "--caps=users=read");
     const erin = clientOf("erin");
     t.teardown(() => erin.destroy());
     await makeUser(lab, "erin", pairOf("erin"));

@@ -1,19 +1,12 @@
 // Swift and the admin operations of a real RGW through the S3 listener: what the RGW itself verifies
 // works as if nothing stood between, and nothing else of it can be reached.
 
-import { join } from "node:path";
 import t from "tap";
 import { formatAmzDate, SigningKeys, signRequest } from "../../proxy/s3/sigv4.ts";
-import { type Lab, withLab } from "./support/lab.ts";
-import { runOk } from "./support/processes.ts";
+import { withLab } from "./support/lab.ts";
 import { rgwPair } from "./support/services.ts";
 
 const signing = new SigningKeys(4);
-
-async function admin(lab: Lab, ...args: readonly string[]): Promise<void> {
-  const env = { CEPH_CONF: join(lab.dir, "rgw", "ceph.conf") };
-  await runOk("radosgw-admin", ["-n", "client.rgw.a", ...args], { env });
-}
 
 /** A signed question to the admin API, as go-ceph asks it. */
 async function askAdmin(url: string): Promise<Response> {
@@ -41,9 +34,16 @@ async function askAdmin(url: string): Promise<Response> {
 
 withLab(t, [], async (lab, test) => {
   const swift = ["--subuser=headgate-rgw:swift", "--uid=headgate-rgw"];
-  await admin(lab, "subuser", "create", ...swift, "--access=full");
-  await admin(lab, "key", "create", ...swift, "--key-type=swift", "--secret-key=swift-secret");
-  await admin(lab, "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
+  await lab.rgw.admin("a", "subuser", "create", ...swift, "--access=full");
+  await lab.rgw.admin(
+    "a",
+    "key",
+    "create",
+    ...swift,
+    "--key-type=swift",
+    "--secret-key=swift-secret",
+  );
+  await lab.rgw.admin("a", "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
   const settings = { clusters: lab.clusters({ a: 1, b: 1 }) };
   const passing = await lab.headgate({
     ...settings,

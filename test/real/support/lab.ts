@@ -11,6 +11,7 @@ import { type ClusterSetting, clientPair, Headgate, type HeadgateSettings } from
 import { freePort } from "./processes.ts";
 import { type Pair, s3Client } from "./s3.ts";
 import {
+  chosenGeneration,
   EtcdNode,
   folderCommands,
   type Generation,
@@ -120,7 +121,7 @@ export class Lab {
 }
 
 export interface LabOptions {
-  /** 16 when absent. */
+  /** The chosen one when absent. */
   readonly generation?: Generation;
   /** For all tests together, below the timeout of .taprc; 280,000 when absent. */
   readonly timeoutMs?: number;
@@ -138,7 +139,7 @@ export function withLab(
   body: (lab: Lab, test: RealTest) => Promise<void>,
   options: LabOptions = {},
 ): void {
-  const { generation = 16, timeoutMs = 280_000, install } = options;
+  const { generation = chosenGeneration(), timeoutMs = 280_000, install } = options;
   const folder = generation === 16 ? [] : folderCommands;
   const needed = [...serviceCommands, ...folder, ...commands];
   const lines = install === undefined ? installLine : `${installLine}; ${install}`;

@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { processRuns, run, runOk, until } from "./processes.ts";
+import type { Pair } from "./s3.ts";
 
 const scripts = join(import.meta.dirname, "..", "services");
 
@@ -17,6 +18,16 @@ export const rgwPair = {
 
 /** Release series of the RGW that a lab runs: Debian 12's 16.2, or 18.2 in a folder of its own. */
 export type Generation = 16 | 18;
+
+/**
+ * What a lab runs when its file names no generation: HEADGATE_LAB_GENERATION, 16 or 18; 16 when absent.
+ * @throws for anything else
+ */
+export function chosenGeneration(): Generation {
+  const text = process.env["HEADGATE_LAB_GENERATION"] ?? "16";
+  if (text === "16" || text === "18") return text === "16" ? 16 : 18;
+  throw new Error(`HEADGATE_LAB_GENERATION must be 16 or 18, not "${text}"`);
+}
 
 export const installLine =
   "apt-get install --no-install-recommends ceph-mon ceph-osd radosgw ceph-common etcd-server etcd-client curl debootstrap";
@@ -81,6 +92,19 @@ export class RgwPair {
     const flags = ["-d", this.#dir, "-a", String(a), "-b", String(b), "-m", String(mon)];
     await runOk(join(scripts, this.generation === 16 ? "rgw-up.sh" : "rgw18-up.sh"), flags);
     for (const name of ["a", "b"] as const) this.#pids.set(name, this.#readPid(name));
+  }
+
+  /** Asks or changes one cluster by its own tool, past its radosgw. Answers what the tool printed. */
+  async admin(cluster: ClusterName, ...args: readonly string[]): Promise<string> {
+    const tool = this.generation === 16 ? "radosgw-admin" : join(this.#dir, "bin", "radosgw-admin");
+    const env = { CEPH_CONF: join(this.#dir, "ceph.conf") };
+    return await runOk(tool, ["-n", `client.rgw.${cluster}`, ...args], { env });
+  }
+
+  /** A user with one key pair. */
+  async makeUser(cluster: ClusterName, uid: string, pair: Pair): Promise<void> {
+    const keys = [`--access-key=${pair.accessKeyId}`, `--secret-key=${pair.secretAccessKey}`];
+    await this.admin(cluster, "user", "create", `--uid=${uid}`, `--display-name=${uid}`, ...keys);
   }
 
   /** Kills one daemon as a crash would and waits until it is gone. */
