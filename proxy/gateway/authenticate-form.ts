@@ -1,5 +1,6 @@
 // Who sends a form upload: the signature over its policy, looked up and verified as any other, or nobody
-// when it brings none. A signature in the head beside it would be a second identity and is refused.
+// when it brings none. A signature in the head beside it would be a second identity and is refused. In
+// two steps, since a key may have to be asked for elsewhere: nobody's is for a form that is not right.
 
 import type { AuthFailure } from "../placement/ports.ts";
 import type { Credential } from "../policy/credential.ts";
@@ -7,7 +8,12 @@ import type { Principal } from "../policy/ports.ts";
 import { headAuthorization } from "../s3/authorization.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { FormField } from "../s3/form-data.ts";
-import { formSignatureError, readFormAuthorization } from "../s3/post-signature.ts";
+import {
+  type FormAuthorization,
+  formIllegality,
+  formSignatureError,
+  readFormAuthorization,
+} from "../s3/post-signature.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import {
   type AuthenticationSettings,
@@ -22,14 +28,21 @@ export interface FormCaller {
   readonly credential: Credential | null;
 }
 
+/** What a form says of who sends it, before anybody is asked whether that is so. */
+export type FormClaim =
+  | { readonly kind: "anonymous" }
+  | { readonly kind: "signed"; readonly authorization: FormAuthorization }
+  | FormFailure;
+
 export type FormAuthentication =
-  | {
-      readonly kind: "caller";
-      readonly caller: FormCaller;
-      /** The signed policy, still unread; null for an anonymous form. */
-      readonly policy: string | null;
-    }
-  | { readonly kind: "failed"; readonly error: S3Error; readonly reason: AuthFailure };
+  | { readonly kind: "caller"; readonly caller: FormCaller }
+  | FormFailure;
+
+export interface FormFailure {
+  readonly kind: "failed";
+  readonly error: S3Error;
+  readonly reason: AuthFailure;
+}
 
 export interface FormQuestion {
   readonly head: RequestHead;
@@ -37,37 +50,48 @@ export interface FormQuestion {
   readonly nowMs: number;
 }
 
-/** @throws S3Error ServiceUnavailable or SlowDown when it cannot be known now whose key it is. */
-export async function authenticateForm(
+/** Reads the claim and refuses what no key would make right. Cheap; nobody's key is looked up. */
+export function readFormClaim(
   { head, fields, nowMs }: FormQuestion,
-  settings: AuthenticationSettings,
-): Promise<FormAuthentication> {
+  { sigv2, regions, limits }: AuthenticationSettings,
+): FormClaim {
   const inHead = headAuthorization(head);
   if (inHead === "signed") {
     const message = "Only one authentication mechanism is allowed";
     return failed(new S3Error("InvalidArgument", { message }));
   }
-  const authorization = readFormAuthorization(fields, settings.sigv2);
+  const authorization = readFormAuthorization(fields, sigv2);
   if (authorization.kind === "error") return failed(authorization.error);
   if (authorization.kind === "anonymous") {
-    if (inHead === "foreign") {
-      const message = "The authorization scheme is not supported";
-      return failed(new S3Error("AccessDenied", { message }));
-    }
-    const caller = { principal: anonymousPrincipal, credential: null };
-    return { kind: "caller", caller, policy: null };
+    if (inHead === "none") return { kind: "anonymous" };
+    const message = "The authorization scheme is not supported";
+    return failed(new S3Error("AccessDenied", { message }));
   }
+  const illegal = formIllegality(authorization, { nowMs, regions, limits });
+  return illegal === null ? { kind: "signed", authorization } : failed(illegal);
+}
+
+/**
+ * Looks the key of a claim up and verifies its signature.
+ * @throws S3Error ServiceUnavailable or SlowDown when it cannot be known now whose key it is.
+ */
+export async function authenticateForm(
+  claim: Exclude<FormClaim, FormFailure>,
+  settings: Pick<AuthenticationSettings, "credentials" | "keys">,
+): Promise<FormAuthentication> {
+  if (claim.kind === "anonymous") {
+    return { kind: "caller", caller: { principal: anonymousPrincipal, credential: null } };
+  }
+  const { authorization } = claim;
   const credential = await settings.credentials.find(authorization.accessKeyId);
-  const { keys, regions, limits } = settings;
   const credentials = credential === null ? null : signingCredentials(credential);
-  const given = { authorization, credentials, nowMs, keys, regions, limits };
-  const error = formSignatureError(given);
+  const error = formSignatureError({ authorization, credentials, keys: settings.keys });
   if (error !== null) return failed(error);
   if (credential === null) return failed(new S3Error("InvalidAccessKeyId"));
   const principal = { ...credential.principal, scheme: authorization.kind };
-  return { kind: "caller", caller: { principal, credential }, policy: authorization.policy };
+  return { kind: "caller", caller: { principal, credential } };
 }
 
-function failed(error: S3Error): FormAuthentication {
+function failed(error: S3Error): FormFailure {
   return { kind: "failed", error, reason: reasonOf(error) };
 }

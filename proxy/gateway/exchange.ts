@@ -17,7 +17,7 @@ import { withoutCopyFields } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { responseHeadersToClient } from "../s3/forward-headers.ts";
 import type { HeaderList } from "../s3/headers.ts";
-import type { S3Operation } from "../s3/operation.ts";
+import { operationFacts, type S3Operation } from "../s3/operation.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import { identityOf } from "./authenticate.ts";
@@ -36,6 +36,7 @@ import type { ReceivingParts } from "./receive.ts";
 import { receive } from "./receive.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
+import { heldBody, Room } from "./room.ts";
 import type { AccessLog, Trace } from "./trace.ts";
 import { accessRecord, sampleOf } from "./trace.ts";
 
@@ -44,6 +45,10 @@ const maxCodeLength = 64;
 
 /** Memory for the files of form uploads under way. */
 const maxFormBytes = 256 * 1024 * 1024;
+/** Memory for documents under way: DeleteObjects, CompleteMultipartUpload, settings. */
+const maxDocumentBytes = 64 * 1024 * 1024;
+/** Of `maxInFlight`, how much may be forms of which nobody knows yet who sends them. */
+const unknownFormsShare = 1 / 8;
 
 export interface GatewayParts extends PlacingParts, ReceivingParts {
   readonly baseDomains: readonly string[];
@@ -64,11 +69,14 @@ export interface GatewayParts extends PlacingParts, ReceivingParts {
 
 export class Gateway {
   readonly #parts: GatewayParts;
+  readonly #formBytes = new Room(maxFormBytes);
+  readonly #documentBytes = new Room(maxDocumentBytes);
+  readonly #unknownForms: Room;
   #inFlight = 0;
-  #formBytes = 0;
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
+    this.#unknownForms = new Room(Math.max(1, Math.floor(parts.maxInFlight * unknownFormsShare)));
   }
 
   /** Notes what never became a request, a head that does not parse; gives the id to answer it with. */
@@ -100,6 +108,7 @@ export class Gateway {
       writeIdleMs: parts.bodyIdleMs,
     };
     const signal = cancelledWithClient(response);
+    let release = (): void => {};
     this.#inFlight += 1;
     parts.meter.requestStarted();
     try {
@@ -124,8 +133,12 @@ export class Gateway {
         address: addressed,
         operation,
       };
-      const received = await receive({ ...from, trace, parts });
-      const { principal, address, body } = received;
+      const received = await receive({ ...from, trace, parts, unknownForms: this.#unknownForms });
+      const { principal, address } = received;
+      let { body } = received;
+      if (body !== null && isReadWhole(operation)) {
+        ({ body, release } = heldBody(body, this.#documentBytes));
+      }
       const asked: InputFacts = {
         requestId: trace.requestId,
         nowMs: trace.startedAtMs,
@@ -183,6 +196,7 @@ export class Gateway {
     } catch (caught) {
       answerFault(caught, { trace, reply, parts });
     } finally {
+      release();
       this.#inFlight -= 1;
       endTrace(trace, parts);
     }
@@ -193,14 +207,11 @@ export class Gateway {
     const { ports } = this.#parts;
     if (request.form === null) return await runOperation(request, ports);
     const heldBytes = heldFormBytes(request.form);
-    if (this.#formBytes + heldBytes > maxFormBytes) {
-      throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-    }
-    this.#formBytes += heldBytes;
+    this.#formBytes.take(heldBytes);
     try {
       return await runOperation(request, ports);
     } finally {
-      this.#formBytes -= heldBytes;
+      this.#formBytes.give(heldBytes);
     }
   }
 }
@@ -264,6 +275,11 @@ function nameOperation(head: RequestHead, address: Address, trace: Trace): S3Ope
   if (result.operation !== null) trace.operation = result.operation;
   if (result.kind === "error") throw result.error;
   return result.operation;
+}
+
+/** A document; all other bodies are the content of an object, and stream. */
+function isReadWhole(operation: S3Operation): boolean {
+  return operationFacts[operation].document || operation === "CompleteMultipartUpload";
 }
 
 /** Our own answers say what they mean; an upstream's are stripped of what only concerns it. */

@@ -30,7 +30,14 @@ import { formHeaders, formKey, formSuccess } from "../s3/post-form.ts";
 import { policyRefusal, readPostPolicy } from "../s3/post-policy.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { AuthenticationSettings } from "./authenticate.ts";
-import { authenticateForm, type FormCaller } from "./authenticate-form.ts";
+import {
+  authenticateForm,
+  type FormCaller,
+  type FormClaim,
+  type FormFailure,
+  readFormClaim,
+} from "./authenticate-form.ts";
+import type { Room } from "./room.ts";
 
 /** A form whose head was read and found right. */
 export interface FormUpload {
@@ -56,6 +63,8 @@ export interface FormOptions {
   readonly timers: Timers;
   /** The fields must have come by then: until they have, nobody knows who sends them. */
   readonly headWithinMs: number;
+  /** Forms whose sender is not known yet: a slot each, fewer than there are for requests. */
+  readonly unknown: Room;
 }
 
 /**
@@ -76,43 +85,63 @@ export async function receiveForm(options: FormOptions): Promise<FormUpload> {
   const payload = formPayload(options.head);
   const boundary = formBoundary(fieldValue(options.head.headers, "content-type") ?? "");
   if (boundary === null) throw new S3Error("MalformedPOSTRequest");
+  const { unknown, authentication } = options;
+  unknown.take(1);
   const bytes = options.open(payload).chunks({ verifySha256: false })[Symbol.asyncIterator]();
   try {
     const { head, rest, readBytes } = await inTime(readHead(bytes, boundary), options);
-    const key = formKey(head);
-    if (key instanceof S3Error) throw key;
-    const { caller, policy } = await callerOf(head, options);
-    const limits = policy === null ? noLimits : checkedPolicy(policy, { head, key, options });
-    const headers = formHeaders(head.fields);
-    if (headers instanceof S3Error) throw headers;
     const leftBytes = payload.lengthBytes - readBytes + rest.length;
     const maxBytes = Math.max(0, leftBytes - shortestEndBytes(boundary));
     const minBytes = Math.max(0, leftBytes - maxAroundBytes);
+    const { claim, limits, checks, ...form } = readForm(head, options);
     // What stands behind the file may be short or not: a form that can be read to its end in one step
     // is, so that its sender learns the size that was counted.
     if (minBytes > limits.maxBytes) throw tooLarge(maxBytes, limits);
     if (leftBytes > maxAroundBytes && maxBytes < limits.minBytes) throw tooSmall(maxBytes, limits);
-    const checks = fileChecks(headers, options);
+    // Last, as it may ask a cluster: what is wrong whoever sends it has been refused by now.
+    const result = await authenticateForm(claim, authentication);
+    if (result.kind === "failed") throw counted(result, options);
+    const { caller } = result;
     const chunks = (): AsyncIterable<Uint8Array> =>
       readFile(bytes, { rest, boundary, limits, checks, refused: options.refused });
     const success = formSuccess(head.fields);
-    return { caller, key, headers, file: { minBytes, maxBytes, success, chunks } };
+    return { caller, ...form, file: { minBytes, maxBytes, success, chunks } };
   } catch (caught) {
     await bytes.return?.();
     options.refused();
     throw caught;
+  } finally {
+    unknown.give(1);
   }
 }
 
-async function callerOf(
-  { fields }: FormHead,
-  options: FormOptions,
-): Promise<{ readonly caller: FormCaller; readonly policy: string | null }> {
-  const { head, nowMs, authentication } = options;
-  const result = await authenticateForm({ head, fields, nowMs }, authentication);
-  if (result.kind === "caller") return result;
-  options.authFailed(result.reason);
-  throw result.error;
+interface ReadForm {
+  readonly key: ObjectKey;
+  readonly headers: HeaderList;
+  readonly claim: Exclude<FormClaim, FormFailure>;
+  readonly limits: Limits;
+  readonly checks: readonly Check[];
+}
+
+/** All that can be told of the fields without knowing their sender. @throws S3Error */
+function readForm(head: FormHead, options: FormOptions): ReadForm {
+  const key = formKey(head);
+  if (key instanceof S3Error) throw key;
+  const question = { head: options.head, fields: head.fields, nowMs: options.nowMs };
+  const claim = readFormClaim(question, options.authentication);
+  if (claim.kind === "failed") throw counted(claim, options);
+  const limits =
+    claim.kind === "anonymous"
+      ? noLimits
+      : checkedPolicy(claim.authorization.policy, { head, key, options });
+  const headers = formHeaders(head.fields);
+  if (headers instanceof S3Error) throw headers;
+  return { key, headers, claim, limits, checks: fileChecks(headers, options) };
+}
+
+function counted({ error, reason }: FormFailure, { authFailed }: FormOptions): S3Error {
+  authFailed(reason);
+  return error;
 }
 
 /** Nobody without credentials holds a request open by sending a byte now and then. */

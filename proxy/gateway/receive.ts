@@ -23,6 +23,7 @@ import { clientBody } from "./client-body.ts";
 import { isSecretParameter } from "./decision-input.ts";
 import { receiveForm } from "./form-upload.ts";
 import { preflightCaller } from "./preflight.ts";
+import type { Room } from "./room.ts";
 import type { Trace } from "./trace.ts";
 
 export interface ReceivingParts {
@@ -53,6 +54,8 @@ export interface ReceiveFrom {
   readonly operation: S3Operation;
   readonly trace: Trace;
   readonly parts: ReceivingParts;
+  /** Slots of forms whose sender is not known yet. */
+  readonly unknownForms: Room;
 }
 
 type Caller = Extract<Authentication, { kind: "caller" }>;
@@ -159,6 +162,7 @@ async function receiveUploadForm(from: ReceiveFrom): Promise<Received> {
     open: (payload) => bodyOf(payload, null, from),
     timers: parts.timers,
     headWithinMs: parts.headerTimeoutMs,
+    unknown: from.unknownForms,
     refused: () => {
       if (!response.headersSent) response.setHeader("connection", "close");
     },

@@ -33,7 +33,7 @@ type FormV4 = {
   readonly signedAtMs: number;
 } & SignedForm;
 type FormV2 = { readonly kind: "form-v2" } & SignedForm;
-type FormAuthorization = FormV4 | FormV2;
+export type FormAuthorization = FormV4 | FormV2;
 
 export type FormAuthorizationResult =
   | FormAuthorization
@@ -105,18 +105,12 @@ export interface VerifyForm {
   readonly authorization: FormAuthorization;
   /** Those of the named key id, `null` when the id is not known. */
   readonly credentials: SigningCredentials | null;
-  readonly nowMs: number;
-  /** Regions a scope may name, the first being ours; empty: any. */
-  readonly regions: readonly string[];
   readonly keys: SigningKeys;
-  readonly limits: TimeLimits;
 }
 
-/** Why the signature of a form is not right; `null` when it is. Its policy is not read here. */
+/** Why the signature of a legal form is not right; `null` when it is. Its policy is not read here. */
 export function formSignatureError(form: VerifyForm): S3Error | null {
   const { authorization, credentials } = form;
-  const illegal = authorization.kind === "form" ? scopeError(authorization, form) : null;
-  if (illegal !== null) return illegal;
   const same = isSigned(authorization, credentials ?? nobody, form.keys) && credentials !== null;
   if (credentials === null) return new S3Error("InvalidAccessKeyId");
   // The string to sign is not shown: it is the policy, which may hold a token.
@@ -147,8 +141,17 @@ function isSigned(
   return same;
 }
 
-function scopeError(authorization: FormV4, form: VerifyForm): S3Error | null {
-  const { nowMs, limits, regions } = form;
+export interface FormLaws {
+  readonly nowMs: number;
+  /** Regions a scope may name, the first being ours; empty: any. */
+  readonly regions: readonly string[];
+  readonly limits: TimeLimits;
+}
+
+/** What no credential would make right: scope and time of a version 4 form. */
+export function formIllegality(authorization: FormAuthorization, laws: FormLaws): S3Error | null {
+  if (authorization.kind === "form-v2") return null;
+  const { nowMs, limits, regions } = laws;
   const [ours] = regions;
   if (ours !== undefined && !regions.includes(authorization.region)) {
     const message = `The region "${authorization.region}" is wrong, needs "${ours}"`;

@@ -5,7 +5,11 @@ import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import t, { type Test } from "tap";
 import { type AuthenticationSettings, authenticate } from "../../proxy/gateway/authenticate.ts";
-import { authenticateForm } from "../../proxy/gateway/authenticate-form.ts";
+import {
+  authenticateForm,
+  type FormQuestion,
+  readFormClaim,
+} from "../../proxy/gateway/authenticate-form.ts";
 import { ExplanationBudget } from "../../proxy/gateway/explanation-budget.ts";
 import type { Credential } from "../../proxy/policy/credential.ts";
 import { AuthorizationCache } from "../../proxy/s3/authorization.ts";
@@ -134,21 +138,28 @@ t.test("signature version 2 and forms: the same number of HMACs", async (t) => {
   await formCounts(t, given);
 });
 
-async function formCounts(t: Test, given: AuthenticationSettings): Promise<void> {
+/** A form that was signed at noon, with a signature that nobody made. */
+function formOf(name: string, nowAtMs: number): FormQuestion {
+  const fields = new Map(
+    Object.entries({
+      policy: Buffer.from("{}").toString("base64"),
+      "x-amz-algorithm": "AWS4-HMAC-SHA256",
+      "x-amz-credential": `${name}/20261130/us-east-1/s3/aws4_request`,
+      "x-amz-date": "20261130T120000Z",
+      "x-amz-signature": "0".repeat(64),
+    }).map(([key, value]) => [key, { name: key, value }] as const),
+  );
   const head = headOf("POST /b HTTP/1.1\r\nhost: h:1\r\n");
+  return { head, fields, nowMs: nowAtMs };
+}
+
+async function formCounts(t: Test, given: AuthenticationSettings): Promise<void> {
   const counts = new Set<number>();
   const codes = new Map<string, string>();
   for (const [name] of [...who, ...who]) {
-    const fields = new Map(
-      Object.entries({
-        policy: Buffer.from("{}").toString("base64"),
-        "x-amz-algorithm": "AWS4-HMAC-SHA256",
-        "x-amz-credential": `${name}/20261130/us-east-1/s3/aws4_request`,
-        "x-amz-date": "20261130T120000Z",
-        "x-amz-signature": "0".repeat(64),
-      }).map(([key, value]) => [key, { name: key, value }] as const),
-    );
-    const { count, result } = await hmacsOf(() => authenticateForm({ head, fields, nowMs }, given));
+    const claim = readFormClaim(formOf(name, nowMs), given);
+    if (claim.kind === "failed") throw claim.error;
+    const { count, result } = await hmacsOf(() => authenticateForm(claim, given));
     counts.add(count);
     codes.set(name, result.kind === "failed" ? result.error.code : "none");
   }
@@ -180,6 +191,14 @@ t.test("no key is looked up for what none would make right", async (t) => {
   ] as const) {
     const result = await run();
     t.equal(result.kind === "failed" && result.error.code, what);
+  }
+  for (const [what, at, laws] of [
+    ["InvalidArgument", nowMs, elsewhere],
+    ["AccessDenied", nowMs - 3_600_000, given],
+    ["AccessDenied", nowMs + 8 * 86_400_000, given],
+  ] as const) {
+    const claim = readFormClaim(formOf("used", at), laws);
+    t.equal(claim.kind === "failed" && claim.error.code, what, `form: ${what}`);
   }
   t.strictSame(asked, []);
   await authenticate(head, nowMs, given);

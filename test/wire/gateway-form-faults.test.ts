@@ -1,11 +1,13 @@
 // Form uploads that are not whole or not well formed: refused by their fault, and no object afterwards.
 
 import { randomBytes } from "node:crypto";
-import t from "tap";
+import t, { type Test } from "tap";
+import { startTestHeadgate } from "../support/headgate.ts";
 import { openRaw, until } from "../support/raw-http.ts";
 import {
   formBucket as bucket,
   formConditions as conditions,
+  type FormPart,
   formField as field,
   formFile as file,
   formBody,
@@ -16,6 +18,7 @@ import {
   startForForms as start,
   storedKeys,
 } from "../support/s3-forms.ts";
+import { startUserCluster } from "../support/user-cluster.ts";
 
 t.test("a form that is not well formed is refused and leaves no object", async (t) => {
   const headgate = await start(t);
@@ -115,19 +118,7 @@ t.test("a client that leaves, or does not say the length, leaves no object", asy
 t.test("more forms than there is memory for are asked to come back", async (t) => {
   const headgate = await start(t, { clusters: { a: 1 } });
   const whole = formBody([field("key", "k"), ...signedFields(conditions), file(Buffer.alloc(5e6))]);
-  const head = [
-    `POST /${bucket} HTTP/1.1`,
-    `host: ${new URL(headgate.url).host}`,
-    `content-type: multipart/form-data; boundary=${formEdge}`,
-    `content-length: ${whole.length}`,
-  ];
-  const open = async () => {
-    const connection = await openRaw(headgate.url);
-    t.teardown(() => connection.socket.destroy());
-    await connection.write(`${head.join("\r\n")}\r\n\r\n`);
-    await connection.write(whole.subarray(0, 4096));
-    return connection;
-  };
+  const open = async () => await begin(t, headgate, whole, 4096);
   // 5 MB each, of 256 MiB.
   const waiting = await Promise.all(Array.from({ length: 53 }, open));
   const refused = await (await open()).answer();
@@ -135,6 +126,92 @@ t.test("more forms than there is memory for are asked to come back", async (t) =
   t.match(refused.text, "<Code>SlowDown</Code>");
   for (const { socket } of waiting) socket.destroy();
   await until(async () => (await post(headgate, whole)).status === 204);
+});
+
+/** A form on a socket of its own, up to `sentBytes`. */
+async function begin(t: Test, { url }: { readonly url: string }, whole: Buffer, sentBytes: number) {
+  const connection = await openRaw(url);
+  t.teardown(() => connection.socket.destroy());
+  await connection.write(
+    `POST /${bucket} HTTP/1.1\r\nhost: ${new URL(url).host}\r\ncontent-length: ${whole.length}\r\n` +
+      `content-type: multipart/form-data; boundary=${formEdge}\r\n\r\n`,
+  );
+  await connection.write(whole.subarray(0, sentBytes));
+  return connection;
+}
+
+t.test("forms of unknown senders do not take the place of other requests", async (t) => {
+  const headgate = await start(t, { clusters: { a: 1 }, listen: "max_in_flight: 24" });
+  const whole = formBody([field("key", "k"), ...signedFields(conditions), file(Buffer.alloc(9e4))]);
+  const known = await Promise.all([1, 2, 3, 4, 5].map(() => begin(t, headgate, whole, 8e4)));
+  // Three of 24: an eighth.
+  const waiting = await Promise.all([1, 2, 3].map(() => begin(t, headgate, whole, 40)));
+  const refused = await (await begin(t, headgate, whole, 40)).answer();
+  t.equal(refused.status, 503);
+  t.match(refused.text, "<Code>SlowDown</Code>");
+  t.strictSame(await openUploads(headgate), [], "all other requests are served");
+  const [first, ...others] = waiting;
+  for (const { socket } of others) socket.destroy();
+  await until(async () => (await post(headgate, whole)).status === 204);
+  await first?.write(whole.subarray(40));
+  t.equal((await first?.answer())?.status, 204, "and whoever waited goes on");
+  for (const connection of known) {
+    await connection.write(whole.subarray(8e4));
+    t.equal((await connection.answer()).status, 204, "a known sender took none of their places");
+  }
+});
+
+t.test("no cluster is asked for the key of a form that is wrong whoever sends it", async (t) => {
+  const cluster = await startUserCluster(t, [
+    { uid: "service", accessKeyId: "cluster-service", secretAccessKey: "cluster-service-secret" },
+  ]);
+  const headgate = await startTestHeadgate(t, {
+    clusters: { a: 1 },
+    servers: {},
+    endpoints: { a: cluster.url },
+    sources: "{source: rgw-admin, cluster: a}",
+  });
+  const keys = { accessKeyId: "AK-nobody", secretAccessKey: "x" };
+  const own = (seconds = 600) => signedFields(conditions, { keys, seconds });
+  const twoDays = 2 * 86_400_000;
+  const rows: readonly (readonly [string, readonly FormPart[], string])[] = [
+    ["an expired policy", [field("key", "k"), ...own(-1)], "AccessDenied"],
+    [
+      "a field that it does not name",
+      [field("key", "k"), field("acl", "x"), ...own()],
+      "AccessDenied",
+    ],
+    [
+      "a time ahead",
+      [field("key", "k"), ...signedFields(conditions, { keys, atMs: Date.now() + twoDays })],
+      "AccessDenied",
+    ],
+    [
+      "a size beyond the policy",
+      [
+        field("key", "k"),
+        ...signedFields([...conditions, ["content-length-range", 0, 9]], { keys }),
+      ],
+      "EntityTooLarge",
+    ],
+    [
+      "a policy that is none",
+      [
+        field("key", "k"),
+        ...own().map((part) => (part.name === "policy" ? { ...part, value: "!" } : part)),
+      ],
+      "InvalidPolicyDocument",
+    ],
+  ];
+  const asked = cluster.asked.length;
+  for (const [what, fields, code] of rows) {
+    const body = formBody([...fields, file(Buffer.alloc(7e4))]);
+    t.equal((await post(headgate, body)).code, code, what);
+    t.equal(cluster.asked.length, asked, what);
+  }
+  const right = await post(headgate, formBody([field("key", "k"), ...own(), file("x")]));
+  t.equal(right.code, "InvalidAccessKeyId");
+  t.match(cluster.asked.slice(asked), [/access-key=AK-nobody/], "any other key is looked up");
 });
 
 t.test("fields that do not come in time end the request, whoever sends them", async (t) => {
