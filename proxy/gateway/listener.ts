@@ -85,6 +85,10 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     onClientError(error, socket, { running: running.get(socket) ?? null, options });
   });
+  // Node lets its parser read a TLS socket past the stream, and then pauses the parser alone: when a
+  // request comes before the write of the last answer is known to be done, the record behind its head
+  // ends as HPE_PAUSED. Where somebody listens for data the stream is read, and what is paused waits.
+  server.on("secureConnection", (socket: Socket) => socket.on("data", () => undefined));
   server.on("connect", (_request, socket: Socket) => {
     const message = "The proxy opens no tunnels";
     refuse(new S3Error("MethodNotAllowed", { message }), socket, options);

@@ -15,7 +15,7 @@ import {
 import t, { type Test } from "tap";
 import { TestAuthority } from "../support/certificates.ts";
 import { startClusters, startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
-import { openRaw, rawHead } from "../support/raw-http.ts";
+import { openRaw, rawHead, until } from "../support/raw-http.ts";
 
 const authority = new TestAuthority();
 const { certPem, keyPem } = authority.issue();
@@ -123,6 +123,37 @@ t.test("100 Continue comes over TLS as over TCP", async (t) => {
   t.match(text, "HTTP/1.1 200 OK");
   t.equal(Buffer.from(clusters["only"]?.objects("waits")[0]?.bytes ?? []).toString(), "body");
   connection.socket.destroy();
+});
+
+t.test("an upload that comes while an answer is still written arrives whole", async (t) => {
+  const headgate = await start(t);
+  const { url, clusters } = headgate;
+  const agent = trusting();
+  t.teardown(() => agent.destroy());
+  const s3 = headgate.client({ requestHandler: { httpsAgent: agent } });
+  await s3.send(new CreateBucketCommand({ Bucket: "turns" }));
+  // More than sockets hold, so that the answer cannot be written before the client reads it.
+  const Body = Buffer.alloc(16 * 1024 * 1024, 1);
+  await s3.send(new PutObjectCommand({ Bucket: "turns", Key: "large", Body }));
+  const connection = await openRaw(url, { ca });
+  t.teardown(() => connection.socket.destroy());
+  await connection.write(rawHead(url, { method: "GET", path: "/turns/large" }));
+  await once(connection.socket, "data");
+  connection.socket.pause();
+  const sent = Buffer.alloc(300_001, 2);
+  const put = { method: "PUT", path: "/turns/next", contentLength: sent.length } as const;
+  // In one write, so that the records of the body lie behind the one with the head.
+  connection.socket.write(Buffer.concat([Buffer.from(rawHead(url, put)), sent]));
+  const logged = headgate.accessLog.length;
+  await until(async () => {
+    const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+    return /^headgate_requests_in_flight 2$/m.test(metrics) || headgate.accessLog.length > logged;
+  });
+  connection.socket.resume();
+  const { text } = await connection.answer((all) => /HTTP\/1.1 /.test(all.slice(Body.length)));
+  t.match(text.slice(Body.length), /HTTP\/1.1 200 OK/);
+  const next = clusters["only"]?.objects("turns").find(({ key }) => key === "next");
+  t.ok(next !== undefined && Buffer.from(next.bytes).equals(sent));
 });
 
 async function handshake(url: string, version: "TLSv1.1" | "TLSv1.2" | "TLSv1.3") {
