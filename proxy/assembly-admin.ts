@@ -1,16 +1,86 @@
-// What of the admin surface needs parts of several layers: adoption and drift of buckets over the
-// clusters, and whether this process may take traffic.
+// The admin listener with what it shows and changes: placement, adoption and drift of buckets over
+// the clusters, and whether this process may take traffic.
 
+import type { OpenState } from "../bridge/open-state.ts";
+import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
+import type { Metrics } from "./admin/metrics.ts";
+import { placementChanges } from "./admin/placement-changes.ts";
 import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminPorts } from "./admin/routes.ts";
+import type { AdminServer } from "./admin/server.ts";
+import { openAdminServer } from "./admin/server.ts";
+import type { StartOptions } from "./assembly.ts";
+import type { OpenCredentials } from "./assembly-credentials.ts";
 import type { Config } from "./config.ts";
+import { requestIds } from "./gateway/request-ids.ts";
 import type { Views } from "./gateway/views.ts";
 import { type AdoptPorts, adoptBuckets } from "./operations/adopt.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import type { Discovery } from "./operations/discovery.ts";
 import { healDrift, showDrift } from "./operations/drift.ts";
+import { pingCluster } from "./operations/ping.ts";
+import type { ClusterFacts } from "./placement/cluster-facts.ts";
+import type { Random } from "./placement/ports.ts";
 import { listRgwBuckets } from "./upstream/rgw-buckets.ts";
 import type { UpstreamPools } from "./upstream/upstream.ts";
+
+export interface AdminParts {
+  readonly ports: OperationPorts;
+  readonly views: Views;
+  readonly meter: Metrics;
+  readonly options: StartOptions;
+  readonly credentials: OpenCredentials;
+  readonly discovery: Discovery;
+  readonly state: OpenState;
+  readonly pools: UpstreamPools;
+  readonly facts: ClusterFacts;
+  readonly lifecycle: { readonly accepting: boolean };
+}
+
+/** Opens the admin listener; null where none is configured. */
+export async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer | null> {
+  if (config.admin === null) return null;
+  const { ports, views, meter, state, options, lifecycle, credentials } = parts;
+  const { log, version, system } = options;
+  const { clock } = system;
+  const audit = new AuditRing();
+  const registry = auditedRegistry(ports.registry, { ring: audit, clock });
+  // Inherits rather than copies: the handle keys behind a getter may not be known yet.
+  const auditedPorts: OperationPorts = Object.create(ports, { registry: { value: registry } });
+  return await openAdminServer({
+    ...config.admin.address,
+    token: config.admin.token,
+    ports: {
+      registry,
+      snapshots: ports.snapshots,
+      clock,
+      placementChanges: placementChanges(views, auditedPorts),
+      ...bucketPorts(config, parts),
+      clusterKinds: parts.facts,
+      ping: (cluster, asked) =>
+        pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
+      facts: {
+        version,
+        nodeId: config.nodeId,
+        startedAtMs: clock.nowMs(),
+        stateDriver: state.store.driver,
+      },
+      seals: { keys: config.sealKeys, random: system.random },
+      storedKeyUse: credentials.storedKeyUse,
+      readiness: { checks: () => readiness(views, lifecycle) },
+      metrics: meter,
+      audit,
+    },
+    requestId: requestIds(system.random),
+    createServer: (serverOptions) => system.createServer(serverOptions, null),
+    log,
+  });
+}
+
+/** 16 hex digits that no other probe has. */
+function runId(random: Random): string {
+  return Buffer.from(random.bytes(8)).toString("hex");
+}
 
 interface BucketParts {
   readonly ports: OperationPorts;
@@ -19,10 +89,7 @@ interface BucketParts {
 }
 
 /** Adoption and drift, as the admin API asks for them. */
-export function bucketPorts(
-  config: Config,
-  parts: BucketParts,
-): Pick<AdminPorts, "adopt" | "drift"> {
+function bucketPorts(config: Config, parts: BucketParts): Pick<AdminPorts, "adopt" | "drift"> {
   const { ports, discovery, pools } = parts;
   const listAll = bucketLister(config, ports, pools);
   return {
@@ -49,7 +116,7 @@ function bucketLister(
 }
 
 /** Whether this process may take traffic: never what its upstreams are like. */
-export function readiness(
+function readiness(
   views: Views,
   lifecycle: { readonly accepting: boolean },
 ): readonly ReadinessCheck[] {

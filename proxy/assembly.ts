@@ -5,14 +5,16 @@
 import type { Server, ServerOptions } from "node:http";
 import type { OpenState } from "../bridge/open-state.ts";
 import { openState } from "../bridge/open-state.ts";
-import { AuditRing, auditedRegistry } from "./admin/audit-ring.ts";
 import { Metrics } from "./admin/metrics.ts";
-import { placementChanges } from "./admin/placement-changes.ts";
-import type { AdminServer } from "./admin/server.ts";
-import { openAdminServer } from "./admin/server.ts";
-import { bucketPorts, readiness } from "./assembly-admin.ts";
+import { openAdmin } from "./assembly-admin.ts";
 import { callerKeys, type OpenCredentials, openCredentials } from "./assembly-credentials.ts";
-import { clusterRecord, passthroughTo, stateDriver, upstreamCluster } from "./assembly-options.ts";
+import {
+  clusterFacts,
+  clusterRecord,
+  passthroughTo,
+  stateDriver,
+  upstreamCluster,
+} from "./assembly-options.ts";
 import type { Config } from "./config.ts";
 import { openChecksums } from "./gateway/checksums.ts";
 import { Gateway } from "./gateway/exchange.ts";
@@ -21,15 +23,15 @@ import { TrustedProxies } from "./gateway/forwarded.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
 import type { Listener, ServerTls } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
+import { requestIds } from "./gateway/request-ids.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
-import { pingCluster } from "./operations/ping.ts";
 import { Resettler } from "./operations/resettle.ts";
+import type { ClusterFacts } from "./placement/cluster-facts.ts";
 import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
-import { profileFacts } from "./placement/profiles.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
@@ -37,7 +39,7 @@ import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
-import { createUpstream, type UpstreamPools } from "./upstream/upstream.ts";
+import { createUpstream } from "./upstream/upstream.ts";
 
 /** Decisions wait this long for further changes before an engine is built. */
 const coalesceMs = 20;
@@ -121,6 +123,11 @@ async function startParts(
     snapshots: { current: () => state.snapshots.current() },
   });
   started.push(() => credentials.close());
+  const facts = clusterFacts(config, {
+    current: () => state.snapshots.current(),
+    meter,
+    log,
+  });
   const pools = createUpstream({
     clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
     clock,
@@ -134,6 +141,7 @@ async function startParts(
     },
     maxAttempts: config.upstream.maxAttempts,
     callerKeys: callerKeys(credentials.source),
+    lookAt: (cluster, answer) => facts.note(cluster, answer),
   });
   started.push(() => pools.close());
   const state = await openState(
@@ -174,6 +182,7 @@ async function startParts(
   const ports = operationPorts({
     config,
     state,
+    facts,
     views,
     meter,
     log,
@@ -195,6 +204,7 @@ async function startParts(
     credentials,
     discovery,
     pools,
+    facts,
     lifecycle,
   });
   if (admin !== null) started.push(() => admin.close());
@@ -239,6 +249,7 @@ async function seed(config: Config, state: OpenState, options: StartOptions): Pr
 interface PortParts {
   readonly config: Config;
   readonly state: OpenState;
+  readonly facts: ClusterFacts;
   readonly views: Views;
   readonly meter: Metrics;
   readonly log: Log;
@@ -249,7 +260,7 @@ interface PortParts {
 }
 
 function operationPorts(parts: PortParts): OperationPorts {
-  const { config, state, views, meter, log, upstream, clock, timers } = parts;
+  const { config, state, facts, views, meter, log, upstream, clock, timers } = parts;
   const { fenceAfterMs } = config.member;
   const deadAfterMs =
     fenceAfterMs === null ? Number.POSITIVE_INFINITY : fenceAfterMs + quarantineMs;
@@ -261,7 +272,6 @@ function operationPorts(parts: PortParts): OperationPorts {
     signal: parts.signal,
   });
   const identities = new Map(config.clusters.map(({ id, identity }) => [id, identity]));
-  const overrides = new Map(config.clusters.map((cluster) => [cluster.id, cluster.overrides]));
   const clusterOf = (id: ClusterId) => state.snapshots.current().clusters.get(id)?.value;
   return {
     upstream,
@@ -269,7 +279,8 @@ function operationPorts(parts: PortParts): OperationPorts {
     registry: registryOverViews(state.registry, views),
     membership: state.membership,
     resettler: new Resettler({ clock, deadAfterMs }),
-    facts: (id) => profileFacts(clusterOf(id)?.profile ?? "", overrides.get(id)),
+    facts: (id) => facts.of(id),
+    isShown: (id) => facts.isShown(id),
     identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
     bucketLocation: config.buckets.location,
@@ -350,67 +361,4 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     timers: system.timers,
     log: options.log,
   });
-}
-
-interface AdminParts extends ServingParts {
-  readonly state: OpenState;
-  readonly pools: UpstreamPools;
-  readonly lifecycle: { readonly accepting: boolean };
-}
-
-async function openAdmin(config: Config, parts: AdminParts): Promise<AdminServer | null> {
-  if (config.admin === null) return null;
-  const { ports, views, meter, state, options, lifecycle, credentials } = parts;
-  const { log, version, system } = options;
-  const { clock } = system;
-  const audit = new AuditRing();
-  const registry = auditedRegistry(ports.registry, { ring: audit, clock });
-  // Inherits rather than copies: the handle keys behind a getter may not be known yet.
-  const auditedPorts: OperationPorts = Object.create(ports, { registry: { value: registry } });
-  return await openAdminServer({
-    ...config.admin.address,
-    token: config.admin.token,
-    ports: {
-      registry,
-      snapshots: ports.snapshots,
-      clock,
-      placementChanges: placementChanges(views, auditedPorts),
-      ...bucketPorts(config, parts),
-      ping: (cluster, asked) =>
-        pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
-      facts: {
-        version,
-        nodeId: config.nodeId,
-        startedAtMs: clock.nowMs(),
-        stateDriver: state.store.driver,
-      },
-      seals: { keys: config.sealKeys, random: system.random },
-      storedKeyUse: credentials.storedKeyUse,
-      readiness: { checks: () => readiness(views, lifecycle) },
-      metrics: meter,
-      audit,
-    },
-    requestId: requestIds(system.random),
-    createServer: (serverOptions) => system.createServer(serverOptions, null),
-    log,
-  });
-}
-
-/** 16 hex digits that no other probe has. */
-function runId(random: Random): string {
-  return Buffer.from(random.bytes(8)).toString("hex");
-}
-
-/** Ids such as `5F1C9A…`, 16 hex digits; drawn 512 at a time, since a draw costs more than an id. */
-function requestIds(random: Random): () => string {
-  let bytes = Buffer.alloc(0);
-  let at = 0;
-  return () => {
-    if (at >= bytes.length) {
-      bytes = Buffer.from(random.bytes(4096));
-      at = 0;
-    }
-    at += 8;
-    return bytes.toString("hex", at - 8, at).toUpperCase();
-  };
 }
