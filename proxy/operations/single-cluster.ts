@@ -10,6 +10,7 @@ import { S3Error } from "../s3/errors.ts";
 import { writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { holdsAnything } from "./emptiness.ts";
+import { discard, ownRequest } from "./send.ts";
 
 /** PutBucketVersioning, PutObjectLockConfiguration. */
 export async function writeSingleSetting(
@@ -36,6 +37,7 @@ async function gather(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<void> {
+  await assertOwner(entry.value, request, ports);
   const single = await onlyCluster(entry.value, request, ports);
   if (single === null) throw spread();
   const result = await ports.resettler.resettle(
@@ -69,6 +71,33 @@ async function gather(
         retryAfterSeconds: 1,
       });
   }
+}
+
+/**
+ * Where a cluster knows its users, whose a bucket is decides there who may make it versioned: somebody who
+ * may merely list it must not have it moved. Asked before anything changes.
+ * @throws S3Error AccessDenied
+ */
+async function assertOwner(
+  record: BucketRecord,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  const knowing = clustersOf(record).filter((cluster) => ports.identity(cluster) !== "service");
+  if (knowing.length === 0) return;
+  if (record.owner !== null && record.owner !== request.caller) throw new S3Error("AccessDenied");
+  // What only an owner may, or somebody whom the owner lets see how the bucket is kept.
+  await Promise.all(
+    knowing.map(async (cluster) => {
+      const asked = ownRequest(request, record.name, {
+        operation: "GetBucketVersioning",
+        query: [["versioning", null]],
+      });
+      const response = await ports.upstream.send(cluster, asked, request.signal);
+      await discard(response);
+      if (response.status === 403) throw new S3Error("AccessDenied");
+    }),
+  );
 }
 
 /** A route of the one cluster where the bucket's content is; `null` where it is on several. */

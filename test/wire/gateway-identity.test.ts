@@ -9,6 +9,7 @@ import {
   DeleteBucketCommand,
   GetObjectCommand,
   ListBucketsCommand,
+  PutBucketVersioningCommand,
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
@@ -106,6 +107,44 @@ t.test("same signs with the caller's own keys, and the cluster's ACLs decide", a
   t.equal(anonymous.status, 403);
   await asAlice.send(new DeleteBucketCommand({ Bucket: "hers" }));
   t.notOk(cluster.owners.has("hers"));
+});
+
+t.test("nobody but its owner brings a bucket onto one cluster", async (t) => {
+  const a = await startUserCluster(t, [service, alice, bob]);
+  const b = await startUserCluster(t, [service, alice, bob]);
+  const { client, admin } = await startTestHeadgate(t, {
+    clusters: { a: 1, b: 1 },
+    servers: {},
+    endpoints: { a: a.url, b: b.url },
+    credentials: credentialsFile([alice, bob], () => ""),
+    identities: { a: "same", b: "same" },
+  });
+  const asAlice = client({ credentials: pair("alice"), maxAttempts: 4 });
+  await asAlice.send(new CreateBucketCommand({ Bucket: "hers" }));
+  const before = await admin("GET", "/buckets/hers");
+  const versioning = new PutBucketVersioningCommand({
+    Bucket: "hers",
+    VersioningConfiguration: { Status: "Enabled" },
+  });
+  const clusters = [a, b];
+  // Bob may list it, by an ACL; then everything but versions, as an RGW's policy may have it.
+  const lists = (line: string) => /\?(list-type|uploads|versions)/.test(line);
+  for (const mayDo of [lists, (line: string) => !line.startsWith("DELETE")]) {
+    for (const cluster of clusters) {
+      cluster.say = (line) => (line.endsWith(" as bob") && mayDo(line) ? { body: "<R/>" } : null);
+    }
+    await t.rejects(client({ credentials: pair("bob") }).send(versioning), denied);
+    t.strictSame(await admin("GET", "/buckets/hers"), before);
+  }
+  for (const cluster of clusters) {
+    t.notOk(cluster.asked.some((line) => /^(PUT|DELETE).* as bob$/.test(line)));
+  }
+  await asAlice.send(versioning);
+  t.strictSame(
+    clusters.map(({ owners }) => owners.has("hers")).sort(),
+    [false, true],
+    "the owner does",
+  );
 });
 
 t.test("a bucket of another user is found although the service user may not see it", async (t) => {
