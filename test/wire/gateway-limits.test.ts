@@ -2,7 +2,7 @@
 // foreign protocols, redirects meant for somebody else.
 
 import { createServer } from "node:http";
-import { CreateBucketCommand, PutObjectCommand } from "@aws-sdk/client-s3";
+import { CreateBucketCommand, DeleteObjectsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import { encodeQuery } from "../../proxy/s3/query.ts";
 import type { TestHeadgate } from "../support/headgate.ts";
@@ -25,6 +25,36 @@ t.test("nobody's body is read before they are allowed", async (t) => {
   t.equal(status, 403);
   t.notMatch(text, "100 Continue");
   connection.socket.destroy();
+});
+
+t.test("documents under way share one memory, announced ones take none of it", async (t) => {
+  const { url, s3 } = await startTestHeadgate(t, { clusters: { only: 1 } });
+  await s3.send(new CreateBucketCommand({ Bucket: "many" }));
+  await s3.send(new PutObjectCommand({ Bucket: "many", Key: "k", Body: "x" }));
+  const document = Buffer.alloc(2 * 1024 * 1024, " ");
+  const open = async (sent: Uint8Array) => {
+    const contentLength = document.length;
+    const head = rawHead(url, { method: "POST", path: "/many", query: "delete=", contentLength });
+    const connection = await openRaw(url);
+    t.teardown(() => connection.socket.destroy());
+    await connection.write(head);
+    await connection.write(sent);
+    return connection;
+  };
+  const idle = await Promise.all(Array.from({ length: 40 }, () => open(document.subarray(0, 1))));
+  // 32 of them are 64 MiB.
+  const long = await Promise.all(
+    Array.from({ length: 33 }, () => open(document.subarray(0, -1000))),
+  );
+  const first = await Promise.race([...idle, ...long].map((each) => each.answer()));
+  t.equal(first.status, 503);
+  t.match(first.text, "<Code>SlowDown</Code>");
+  for (const { socket } of [...idle, ...long]) socket.destroy();
+  await until(async () => {
+    const Delete = { Objects: [{ Key: "k" }] };
+    const sent = s3.send(new DeleteObjectsCommand({ Bucket: "many", Delete }));
+    return (await sent.catch(() => ({ Deleted: [] }))).Deleted?.length === 1;
+  });
 });
 
 t.test("an answer that nobody takes is given up", async (t) => {
