@@ -90,18 +90,20 @@ export function credentialSources(
   checks: Checks,
   options: SourceReading,
 ): readonly CredentialSourceConfig[] {
+  const faultsBefore = checks.faults.length;
   const sources = data.auth.credentials.flatMap((source, index) =>
     sourceOf(source, { index, data, checks, options }),
   );
+  // Of a source that cannot be read nobody knows which keys it has.
+  const areRead = checks.faults.length === faultsBefore;
   warnOfTwins(sources, checks);
   checkDemoPair(sources, { data, checks, embedded: options.embedded });
-  if (sources.every((one) => "credentials" in one && one.credentials.length === 0)) {
-    if (!options.embedded) {
-      checks.warn(
-        ["auth", "credentials"],
-        "No client keys are configured, so every signed request is refused",
-      );
-    }
+  const isEmpty = sources.every((one) => "credentials" in one && one.credentials.length === 0);
+  if (isEmpty && areRead && !options.embedded) {
+    checks.warn(
+      ["auth", "credentials"],
+      "No client keys are configured, so every signed request is refused",
+    );
   }
   return sources;
 }

@@ -33,8 +33,7 @@ export function passthroughConfig(
   for (const [index, path] of paths.entries()) {
     const place = [...at, "paths", index];
     if (plainPath.test(path)) {
-      const bucket = path.split("/")[1] ?? "";
-      checks.warn(place, `Path "${path}" hides a bucket "${bucket}" on this listener`);
+      checks.warn(place, `Path "${path}" is handed on without policy, and hides ${hidden(path)}`);
     } else {
       checks.fault(
         place,
@@ -43,4 +42,12 @@ export function passthroughConfig(
     }
   }
   return cluster === null ? null : { cluster, paths };
+}
+
+/** What of S3 a client cannot reach any more by path. */
+function hidden(path: string): string {
+  const [, bucket = "", ...names] = path.split("/");
+  if (names.length === 0) return `a bucket "${bucket}"`;
+  const key = names.join("/");
+  return `the key "${key}", and keys under "${key}/", of a bucket "${bucket}"`;
 }

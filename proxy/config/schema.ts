@@ -158,7 +158,7 @@ const listen = group({
   trusted_proxies: z
     .array(text.transform(reading(readNetwork)), { error: expected("a list of networks") })
     .prefault([])
-    .describe("Networks of proxies whose X-Forwarded-For, -Proto and -Host are believed"),
+    .describe("Networks of proxies whose X-Forwarded-For, -Proto, -Host and -Port are believed"),
   base_domains: z
     .array(text, { error: expected("a list of domains") })
     .prefault([])

@@ -3,7 +3,7 @@
 
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
-import { isStrictBucketName } from "../s3/names.ts";
+import { newBucketNameFault } from "../s3/names.ts";
 import { element, group, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
 import { bucketOf, type DemoPorts, type DemoRequest } from "./request.ts";
@@ -15,7 +15,7 @@ const owner = group("Owner", [
 
 export function createBucket(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const name = bucketOf(request);
-  if (!isStrictBucketName(name)) throw new S3Error("InvalidBucketName");
+  if (newBucketNameFault(name) !== null) throw new S3Error("InvalidBucketName");
   const isPublic = fieldValue(request.headers, "x-amz-acl") === "public-read-write";
   ports.store.create(name, ports.nowMs(), isPublic);
   return emptyAnswer(200, [["location", `/${name}`]]);

@@ -11,7 +11,7 @@ import type { Versioned } from "../placement/snapshot.ts";
 import { bucketLocationDocument } from "../s3/bucket-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { isStrictBucketName } from "../s3/names.ts";
+import { newBucketNameFault } from "../s3/names.ts";
 import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
@@ -46,7 +46,8 @@ export async function createBucket(
     // Half created, it is finished here; half deleted, only if whoever deletes it is gone.
     if (phase === "deleting" && !ports.resettler.abandoned(existing)) throw changing();
   }
-  if (existing === null && !isStrictBucketName(name)) throw new S3Error("InvalidBucketName");
+  const nameFault = existing === null ? newBucketNameFault(name) : null;
+  if (nameFault !== null) throw new S3Error("InvalidBucketName", { message: nameFault });
   assertLocation(request, ports);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();

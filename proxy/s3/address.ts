@@ -82,8 +82,18 @@ export function addressOf(style: AddressStyle, segment: string, keyText: string)
   // `-` is how records write "no tenant"; a client that sends it means something else.
   const named = tenantText === noTenant ? null : parseTenantName(tenantText);
   const bucket = parseBucketName(segment.slice(colon + 1));
-  if (named === null || bucket === null || (named === noTenant && otherApis.has(bucket))) {
-    return refusal("InvalidBucketName", "The bucket name is not valid");
+  if (named === null) {
+    return refusal("InvalidBucketName", "The tenant before the bucket name is not valid");
+  }
+  if (bucket === null) {
+    return refusal(
+      "InvalidBucketName",
+      "A bucket name holds nothing but letters, digits, dots, hyphens and underscores",
+    );
+  }
+  if (named === noTenant && otherApis.has(bucket)) {
+    const message = `No bucket can be named "${bucket}", the path of another API of an RGW`;
+    return refusal("InvalidBucketName", message);
   }
   const tenant = colon === -1 ? null : named;
   if (keyText === "") return { kind: "address", style, tenant, bucket, key: null };

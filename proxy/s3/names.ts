@@ -21,7 +21,6 @@ export type AccessKeyId = Branded<"AccessKeyId">;
 export const noTenant = "-" as TenantName;
 
 const laxBucket = /^[A-Za-z0-9._-]{1,255}$/;
-const strictBucket = /^[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]$/;
 const ipv4 = /^\d{1,3}(?:\.\d{1,3}){3}$/;
 const clusterId = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const tenant = /^[A-Za-z0-9_]{1,64}$/;
@@ -33,9 +32,17 @@ export function parseBucketName(text: string): BucketName | null {
   return laxBucket.test(text) ? (text as BucketName) : null;
 }
 
-/** Whether a name may be given to a new bucket (S3 general purpose bucket rules). */
-export function isStrictBucketName(name: BucketName): boolean {
-  return strictBucket.test(name) && !name.includes("..") && !ipv4.test(name);
+/** The rule that forbids a name for a new bucket (S3 general purpose bucket rules); null: none does. */
+export function newBucketNameFault(name: BucketName): string | null {
+  if (name.length < 3 || name.length > 63) return "A bucket name has 3 to 63 characters";
+  if (/[^a-z0-9.-]/.test(name)) {
+    return "A bucket name holds nothing but lower-case letters, digits, dots and hyphens";
+  }
+  if (!/^[a-z0-9].*[a-z0-9]$/.test(name)) {
+    return "A bucket name begins and ends with a letter or a digit";
+  }
+  if (name.includes("..")) return "A bucket name has no two dots side by side";
+  return ipv4.test(name) ? "A bucket name does not look like an IP address" : null;
 }
 
 /** Reads an already percent-decoded key. Length is checked by the caller, who owns the error code. */

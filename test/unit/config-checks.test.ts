@@ -294,6 +294,25 @@ t.test("limits of time and size have a least value", async (t) => {
   t.equal(load({ "headgate.yaml": "listen: {max_header_bytes: 4KiB}" }).kind, "config");
 });
 
+t.test(
+  "no keys are warned of where none were written, not where they cannot be read",
+  async (t) => {
+    const auth = "auth: {credentials: [{source: file, file: c}]}";
+    const warned = (files: Readonly<Record<string, string>>) =>
+      load({ "headgate.yaml": auth, ...files }).warnings.some(({ message }) =>
+        message.startsWith("No client keys are configured"),
+      );
+    t.equal(warned({ c: "users: []" }), true);
+    t.equal(warned({}), false, "the file is not there");
+    t.equal(
+      warned({
+        c: "users: [{uid: u, keys: [{access_key: A, secret_key_file: gone}], grants: []}]",
+      }),
+      false,
+    );
+  },
+);
+
 t.test("settings without effect are warnings", async (t) => {
   const warnings = (text: string) =>
     configOf(load({ "headgate.yaml": text, t: "x" }))

@@ -41,6 +41,31 @@ t.test("a bucket that holds open uploads alone is deleted with them", async (t) 
   for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
 });
 
+t.test("a name that no new bucket may have is refused with the rule", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t, { clusters: { a: 1 } });
+  const rows: readonly (readonly [string, RegExp])[] = [
+    ["ab", /3 to 63 characters/],
+    ["b".repeat(64), /3 to 63 characters/],
+    ["Upper", /lower-case letters/],
+    ["under_score", /lower-case letters/],
+    ["-begin", /begins and ends/],
+    ["end.", /begins and ends/],
+    ["two..dots", /two dots/],
+    ["127.0.0.1", /IP address/],
+    ["name!", /nothing but letters, digits/],
+    ["swift", /named "swift"/],
+    ["a-b:name", /tenant/],
+  ];
+  for (const [Bucket, message] of rows) {
+    const refused = { name: "InvalidBucketName", message, $metadata: { httpStatusCode: 400 } };
+    await t.rejects(s3.send(new CreateBucketCommand({ Bucket })), refused, Bucket);
+  }
+  for (const Bucket of ["abc", "b".repeat(63), "a.b-c", "127.0.0.1.x", "1-2"]) {
+    await s3.send(new CreateBucketCommand({ Bucket }));
+  }
+  t.equal(clusters["a"]?.buckets().length, 5);
+});
+
 t.test("a bucket is created on every cluster of its route and deleted from all", async (t) => {
   const { s3, clusters, admin } = await startTestHeadgate(t);
   await s3.send(new CreateBucketCommand({ Bucket: "everywhere" }));

@@ -301,8 +301,8 @@ t.test("what is configured is checked", async (t) => {
   const good = configOf(yaml("{cluster: a, paths: [/swift/v1, /admin]}"));
   t.strictSame(good.config.passthrough, { cluster: "a", paths: ["/swift/v1", "/admin"] });
   const warned = good.warnings.map(({ message }) => message).join("\n");
-  t.match(warned, 'Path "/swift/v1" hides a bucket "swift" on this listener');
-  t.match(warned, 'Path "/admin" hides a bucket "admin" on this listener');
+  t.match(warned, 'Path "/swift/v1" is handed on without policy, and hides the key "v1"');
+  t.match(warned, 'Path "/admin" is handed on without policy, and hides a bucket "admin"');
   t.equal(configOf(yaml("{}")).config.passthrough, null);
   const rows = [
     ["{cluster: a}", "Needs both cluster and paths"],
