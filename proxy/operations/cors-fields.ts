@@ -5,7 +5,10 @@ import type { Upstream } from "../placement/ports.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 
-/** Runs an operation; its answer has the CORS fields of the clusters' answers, when there were any. */
+/**
+ * Runs an operation; its answer has the CORS fields that a cluster gave, the bucket's first where several
+ * did: that is where the rules are read from, too.
+ */
 export async function withCorsFields(
   run: RunOperation,
   request: OperationRequest,
@@ -17,16 +20,18 @@ export async function withCorsFields(
   const upstream: Upstream = {
     send: async (cluster, asked, signal) => {
       const response = await ports.upstream.send(cluster, asked, signal);
-      const own = response.headers.filter(([name]) => isCors(name));
-      if (own.length > 0) fields = own;
+      const isFirst = cluster === request.candidates[0];
+      if (response.headers.some(isCors) && (isFirst || fields.length === 0)) {
+        fields = response.headers.filter((field) => isCors(field) || field[0] === "vary");
+      }
       return response;
     },
   };
   const answer = await run(request, { ...ports, upstream });
-  if (answer.headers.some(([name]) => isCors(name))) return answer;
+  if (answer.headers.some(isCors)) return answer;
   return { ...answer, headers: [...answer.headers, ...fields] };
 }
 
-function isCors(name: string): boolean {
+function isCors([name]: readonly [string, string]): boolean {
   return name.startsWith("access-control-");
 }
