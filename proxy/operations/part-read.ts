@@ -3,7 +3,7 @@
 // a part of one. Such an upstream tells how many parts there were and not where they begin: that is
 // proven from the object's bytes (part-sizes.ts), or the answer is 501 (S3 API Reference GetObject).
 
-import type { UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
 import { isMultipart, partsOf } from "../s3/entity-tags.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
@@ -40,8 +40,8 @@ export async function askForPart(
   part: { readonly number: number; readonly read: ReadOptions },
 ): Promise<UpstreamResponse> {
   const { read, number } = part;
-  const ask = async (given: Partial<ReadOptions>): Promise<UpstreamResponse> =>
-    await askConditionally(cluster, request, ports, { ...read, ...given });
+  const ask: Asking["ask"] = async (given, signal = request.signal) =>
+    await askConditionally(cluster, { ...request, signal }, ports, { ...read, ...given });
   if (ports.facts(cluster).answersPartNumber) {
     const response = await ask({});
     const onlyPart = number === 1 && isEmpty(response);
@@ -51,7 +51,7 @@ export async function askForPart(
   const head = await ask({ operation: "HeadObject" });
   if (head.status >= 300) return await sameFailure(head, read, () => ask({}));
   if (knowsParts(head)) return read.operation === "HeadObject" ? head : await ask({});
-  return await askForRange(head, number, { read, ask, partSizes: ports.partSizes });
+  return await askForRange(head, number, { read, ask, request, partSizes: ports.partSizes });
 }
 
 /** The upstream answered for a part, so it knows them. */
@@ -65,7 +65,8 @@ function isEmpty(response: UpstreamResponse): boolean {
 
 interface Asking {
   readonly read: ReadOptions;
-  readonly ask: (given: Partial<ReadOptions>) => Promise<UpstreamResponse>;
+  readonly ask: (given: Partial<ReadOptions>, signal?: CancelSignal) => Promise<UpstreamResponse>;
+  readonly request: Pick<OperationRequest, "caller" | "signal">;
   readonly partSizes: PartSizes;
 }
 
@@ -75,7 +76,7 @@ async function askForRange(
   number: number,
   via: Asking,
 ): Promise<UpstreamResponse> {
-  const { read, ask } = via;
+  const { read, ask, request, partSizes } = via;
   const etag = fieldValue(head.headers, "etag") ?? "";
   const count = partsOf(etag);
   if (number > count) {
@@ -89,8 +90,12 @@ async function askForRange(
   const partBytes =
     count === 1
       ? sizeBytes
-      : await via.partSizes.of({ etag, sizeBytes, count }, () =>
-          ask({ operation: "GetObject", query, headers: pinned }),
+      : await partSizes.of(
+          { etag, sizeBytes, count },
+          {
+            ...request,
+            read: (signal) => ask({ operation: "GetObject", query, headers: pinned }, signal),
+          },
         );
   if (partBytes === null) {
     throw new S3Error("NotImplemented", {

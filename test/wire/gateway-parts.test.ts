@@ -56,6 +56,9 @@ t.test("parts of a size that gives the object's ETag are served, others are not"
   const digests = pieces.map((piece) => createHash("md5").update(piece).digest());
   const digest = createHash("md5").update(Buffer.concat(digests)).digest("hex");
   rgw.put("/rep/k", content, { etag: `${digest}-${count}` });
+  await Promise.all(
+    [1, 2, 1].map((part) => ask("HEAD", "/rep/k", { query: `partNumber=${part}` })),
+  );
   for (const [at, piece] of pieces.entries()) {
     const query = `partNumber=${at + 1}`;
     const got = await ask("GET", "/rep/k", { query });
@@ -72,7 +75,7 @@ t.test("parts of a size that gives the object's ETag are served, others are not"
   const whole = rgw.requests.filter(
     ({ method, headers }) => method === "GET" && !headers.has("range"),
   );
-  t.equal(whole.length, 1, "it was read once to prove its parts");
+  t.equal(whole.length, 1, "it was read once to prove its parts, whoever asked at once");
   t.equal((await ask("GET", "/rep/k", { query: `partNumber=${count + 1}` })).status, 416);
   // The same length, put otherwise.
   rgw.put("/rep/odd", content, { etag: etagOfParts(count) });
