@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { CreateBucketCommand, DeleteObjectsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
+import { rgwAnswer } from "../support/fake-rgw.ts";
 import {
   limitedKeys,
   readerKeys,
@@ -11,6 +12,7 @@ import {
   type TestHeadgate,
 } from "../support/headgate.ts";
 import { rawExchange, rawHead } from "../support/raw-http.ts";
+import { openScene } from "../support/rgw-scene.ts";
 
 const bucket = "bulk";
 
@@ -201,6 +203,58 @@ t.test("a key that XML cannot hold is deleted by its path", async (t) => {
   const text = await post(headgate, `<Delete>${rows.join("")}</Delete>`);
   t.equal(text.match(/<Deleted>/g)?.length, 3, text);
   t.strictSame(left(headgate), []);
+});
+
+t.test("each version of a key is asked for and answered for by itself, in order", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const said = [
+    "<Deleted><Key>k</Key><DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>new</DeleteMarkerVersionId></Deleted>",
+    "<Error><Key>k</Key><VersionId>locked</VersionId><Code>AccessDenied</Code><Message></Message></Error>",
+    "<Deleted><Key>l</Key><VersionId>one</VersionId></Deleted>",
+    "<Deleted><Key>k</Key><VersionId>one</VersionId></Deleted>",
+    "<Deleted><Key>k</Key><VersionId>mark</VersionId><DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>mark</DeleteMarkerVersionId></Deleted>",
+  ];
+  const bodies: string[] = [];
+  rgw.intercept = ({ method, body }) => {
+    if (method !== "POST") return null;
+    bodies.push(body.toString());
+    return rgwAnswer("200 OK", [], `<DeleteResult>${said.join("")}</DeleteResult>`);
+  };
+  const wanted = ["k one", "k mark", "k", "l one", "k locked", "k one", "k lost"];
+  const rows = wanted.map((text) => {
+    const [key, version] = text.split(" ");
+    const id = version === undefined ? "" : `<VersionId>${version}</VersionId>`;
+    return `<Object><Key>${key}</Key>${id}</Object>`;
+  });
+  const { status, body } = await ask("POST", "/rep", {
+    query: "delete=",
+    body: `<Delete>${rows.join("")}</Delete>`,
+  });
+  t.equal(status, 200);
+  t.strictSame(
+    [...body.matchAll(/<(Deleted|Error)>(.*?)<\/\1>/g)].map(([, , text = ""]) =>
+      text
+        .replaceAll(/<\/\w+>/g, " ")
+        .replaceAll(/<\w+>/g, "")
+        .replace(/(?<=InternalError).*/, "")
+        .trim(),
+    ),
+    [
+      "k one",
+      "k mark true mark",
+      "k true new",
+      "l one",
+      "k locked AccessDenied Access denied",
+      "k one",
+      "k lost InternalError",
+    ],
+  );
+  t.equal(bodies.length, 1);
+  t.equal(
+    bodies[0]?.match(/<Object>/g)?.length,
+    wanted.length - 1,
+    "one that is named twice goes once",
+  );
 });
 
 t.test("a condition that would be ignored is refused for its key", async (t) => {

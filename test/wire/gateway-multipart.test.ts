@@ -86,7 +86,7 @@ t.test("an upload stays where it began, draining or not, whatever weights become
 });
 
 t.test("a handle is worth nothing elsewhere, and an aborted upload is gone", async (t) => {
-  const { s3, admin, client } = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
+  const { s3, admin, client, clusters } = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
   for (const name of [Bucket, "elsewhere"]) {
     await s3.send(new CreateBucketCommand({ Bucket: name }));
   }
@@ -116,7 +116,22 @@ t.test("a handle is worth nothing elsewhere, and an aborted upload is gone", asy
   t.equal((await client().send(new ListPartsCommand({ ...at, UploadId }))).Key, "k", "it is open");
   for (const id of ["a", "b"]) await admin("POST", `/clusters/${id}/drain`, { mode: "readonly" });
   await s3.send(new UploadPartCommand({ ...at, UploadId, PartNumber: 1, Body: "x" }));
-  await s3.send(new AbortMultipartUploadCommand({ ...at, UploadId }));
+  const abort = new AbortMultipartUploadCommand({ ...at, UploadId });
+  for (const cluster of Object.values(clusters)) cluster.setFault(() => "reset");
+  await t.rejects(s3.send(abort), {
+    name: "ServiceUnavailable",
+    $metadata: { httpStatusCode: 503 },
+  });
+  for (const cluster of Object.values(clusters)) cluster.setFault(null);
+  const still = await s3.send(new ListMultipartUploadsCommand({ Bucket }));
+  t.strictSame(
+    still.Uploads?.map((upload) => upload.UploadId),
+    [UploadId],
+    "an abort that did not arrive leaves the upload as it was",
+  );
+  const parts = await s3.send(new ListPartsCommand({ ...at, UploadId }));
+  t.equal(parts.Parts?.length, 1);
+  await s3.send(abort);
   await t.rejects(s3.send(new ListPartsCommand({ ...at, UploadId })), { name: "NoSuchUpload" });
   const none = await s3.send(new ListMultipartUploadsCommand({ Bucket }));
   t.equal(none.Uploads, undefined);
