@@ -53,7 +53,8 @@ const routings: Readonly<Record<OperationRouting, string>> = {
     "all clusters of the bucket, or none; 503 while one does not answer, and the same request again finishes it",
   first: "the bucket's first cluster",
   every: "every cluster of the bucket; 503 when one failed, and the same request again finishes it",
-  single: "the cluster of a bucket that is on one; 409 or 501 where it is on several",
+  single:
+    "the cluster of a bucket that is on one; one that is on several comes onto one first, or 409",
   merged: "every cluster of the bucket, merged as one list; 503 when one does not answer",
   owner: "the key's cluster; 503 when it does not answer",
   upload: "the cluster where the upload began; 404 for an upload id of another bucket or key",
