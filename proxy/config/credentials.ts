@@ -131,7 +131,10 @@ function credentialsOf(
     if (grants.length === 0 && clustersDecide(identities)) {
       grants.push(...everything);
     } else if (grants.length === 0) {
-      checks.warn([...at, "uid"], `User "${user.uid}" has no grants, so policy denies everything`);
+      checks.warn(
+        [...at, "uid"],
+        `User "${user.uid}" has no grants, so it may only list buckets, unless a policy of your own says otherwise`,
+      );
     }
     const who = {
       account: user.uid,

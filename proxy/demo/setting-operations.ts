@@ -2,6 +2,7 @@
 // tagging, ACL, …), kept as the documents they came as and never acted on. Sub-resources that Ceph RGW
 // does not know are taken for none, as it does: a GET lists, a DELETE deletes the bucket.
 
+import { errorText } from "../s3/error-texts.ts";
 import { S3Error } from "../s3/errors.ts";
 import { type OperationFacts, operationFacts } from "../s3/operation.ts";
 import { s3Document } from "../s3/xml.ts";
@@ -67,7 +68,10 @@ function read(
   const { subresource, request } = at;
   const code =
     subresource === "tagging" && request.key === null ? "NoSuchTagSet" : unset[subresource];
-  if (code !== undefined) throw new S3Error("NoSuchKey", { refused: { code, status: 404 } });
+  if (code !== undefined) {
+    const message = errorText(code, 404);
+    throw new S3Error("NoSuchKey", { refused: { code, status: 404 }, message });
+  }
   const root = emptyRoots[subresource];
   return documentAnswer(
     root === undefined ? s3Document("Tagging", ["<TagSet></TagSet>"]) : s3Document(root, []),

@@ -33,7 +33,7 @@ export function faultOf(caught: unknown): Fault {
   }
   if (caught instanceof UpstreamError) {
     const error = new S3Error("ServiceUnavailable", {
-      message: "The cluster that holds this does not answer",
+      message: "A cluster that this request needs does not answer",
       retryAfterSeconds: 1,
       cause: caught,
     });
@@ -41,11 +41,17 @@ export function faultOf(caught: unknown): Fault {
   }
   if (caught instanceof FaultError && caught.kind !== "bug") {
     const origin = caught.kind.startsWith("policy") ? "policy" : "proxy";
-    const error = new S3Error("ServiceUnavailable", { retryAfterSeconds: 1, cause: caught });
+    const error = new S3Error("ServiceUnavailable", {
+      ...(caught.kind.startsWith("state_") ? { message: stateMessage } : {}),
+      retryAfterSeconds: 1,
+      cause: caught,
+    });
     return { error, origin, logged: true };
   }
   return { error: new S3Error("InternalError", { cause: caught }), origin: "proxy", logged: true };
 }
+
+const stateMessage = "The placement of buckets cannot be read or changed at present";
 
 /** The chain of causes as one line, for the log. */
 export function describe(caught: unknown): string {

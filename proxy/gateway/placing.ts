@@ -46,14 +46,14 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
   let view = parts.views.current();
   let record = recordOf(view, facts);
   let decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
-  assertAllowed(decision);
+  assertAllowed(decision, facts);
   if (facts.address.bucket === null) return { ...nowhere, decision };
   if (record === null) {
     if (facts.operation === "OptionsObject") assertOpen(facts, parts);
     record = await findBucket(facts, parts);
     view = parts.views.current();
     decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
-    assertAllowed(decision);
+    assertAllowed(decision, facts);
   }
   if (record !== null) {
     const moved =
@@ -63,7 +63,7 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
       record = moved;
       view = parts.views.current();
       decision = decide(view, decisionInput(facts, record.value), parts.ports.meter);
-      assertAllowed(decision);
+      assertAllowed(decision, facts);
     }
   }
   return placed(decision, record, { view, facts, parts });
@@ -73,7 +73,7 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
 export function authorise(facts: InputFacts, parts: PlacingParts): void {
   const view = parts.views.current();
   const record = recordOf(view, facts)?.value ?? null;
-  assertAllowed(decide(view, decisionInput(facts, record), parts.ports.meter));
+  assertAllowed(decide(view, decisionInput(facts, record), parts.ports.meter), facts);
 }
 
 /**
@@ -90,7 +90,7 @@ export function commitPoint(first: Placed, facts: InputFacts, parts: PlacingPart
   const record = recordOf(view, facts);
   if (record?.modRevision !== first.record?.modRevision || !sameView(view, first.decision)) {
     const decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
-    assertAllowed(decision);
+    assertAllowed(decision, facts);
     if (record === null && first.record !== null) throw new S3Error("NoSuchBucket");
     const now = placed(decision, record, { view, facts, parts });
     if (now.target !== first.target || now.candidates.join() !== first.candidates.join()) {
@@ -215,13 +215,18 @@ async function resettle(
   }
 }
 
-function assertAllowed(decision: Decision): void {
-  const { authz } = decision;
+/** Why policy denies stays in the log; that it was policy, and not a cluster, the client may know. */
+function assertAllowed({ authz }: Decision, { principal, operation }: InputFacts): void {
   switch (authz.kind) {
     case "allow":
       return;
-    case "deny":
-      throw isS3ErrorCode(authz.code) ? new S3Error(authz.code) : new S3Error("AccessDenied");
+    case "deny": {
+      if (isS3ErrorCode(authz.code) && authz.code !== "AccessDenied") throw new S3Error(authz.code);
+      const who = principal.scheme === "anonymous" ? "unsigned requests" : "this caller";
+      throw new S3Error("AccessDenied", {
+        message: `Access denied: policy does not allow ${operation} to ${who}`,
+      });
+    }
     case "fault":
       throw new S3Error(authz.fault === "trap" ? "ServiceUnavailable" : "AccessDenied");
   }

@@ -209,6 +209,8 @@ function requestDate(
 const signatureLength = 64;
 const signatureLast = /[ ,\t]Signature=[0-9a-f]{64}$/;
 
+const presignedNames = ["Credential", "Date", "Expires", "SignedHeaders", "Signature"];
+
 function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
   const parameter = (name: string): string => queryValue(head.query, `X-Amz-${name}`) ?? "";
   const named = parameter("Algorithm");
@@ -218,6 +220,11 @@ function readPresigned(head: RequestHead): PresignedAuthorization | Refusal {
   if (named !== algorithm) return refusal(queryCode, `X-Amz-Algorithm must be "${algorithm}"`);
   const amzDate = parameter("Date");
   const signedAtMs = parseAmzDate(amzDate);
+  const missing = presignedNames.filter((name) => parameter(name) === "");
+  if (missing.length > 0) {
+    const names = missing.map((name) => `X-Amz-${name}`).join(", ");
+    return refusal(queryCode, `The presigned URL is not whole, it lacks ${names}`);
+  }
   if (signedAtMs === null) return refusal(queryCode, "X-Amz-Date must look like 20261129T235959Z");
   const token = queryValue(head.query, "X-Amz-Security-Token");
   const fields = signatureFields(

@@ -206,7 +206,9 @@ t.test("faults of a credentials file stand in that file", async (t) => {
   t.ok(
     configOf(load(bare))
       .warnings.map((warning) => place(faultText(warning)))
-      .includes('c.yaml:1:15: users[0].uid: User "a" has no grants, so policy denies everything'),
+      .includes(
+        'c.yaml:1:15: users[0].uid: User "a" has no grants, so it may only list buckets, unless a policy of your own says otherwise',
+      ),
   );
 });
 

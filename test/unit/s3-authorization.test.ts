@@ -147,6 +147,13 @@ t.test("a presigned query is read, its expiry bounded", async (t) => {
   for (const [changes, expected] of rows) {
     t.equal(code(read(null, parameters(changes), [])), expected, JSON.stringify(changes));
   }
+  // What a shell leaves of a URL without quotes.
+  t.match(read(null, parameters().split("&")[0] ?? "", []), {
+    error: {
+      message:
+        "The presigned URL is not whole, it lacks X-Amz-Credential, X-Amz-Date, X-Amz-Expires, X-Amz-SignedHeaders, X-Amz-Signature",
+    },
+  });
   for (const text of ["a+b/c=", "a%2Bb/c="]) {
     const target = parameters({ "X-Amz-Security-Token": text });
     t.match(read(null, target, []), { sessionToken: "a+b/c=" }, text);
