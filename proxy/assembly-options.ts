@@ -1,9 +1,11 @@
 // From the Config to what the parts take: plain mappings, no effect.
 
 import type { StateDriverOptions } from "../bridge/open-state.ts";
+import type { Metrics } from "./admin/metrics.ts";
 import type { Config } from "./config.ts";
 import type { Passthrough } from "./gateway/passthrough.ts";
-import type { Snapshots } from "./placement/ports.ts";
+import { ClusterFacts } from "./placement/cluster-facts.ts";
+import type { Log, Snapshots } from "./placement/ports.ts";
 import type { ClusterRecord } from "./placement/records.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { createPassthrough } from "./upstream/passthrough.ts";
@@ -17,7 +19,7 @@ export function upstreamCluster(
   cluster: Config["clusters"][number],
   placement: PlacementSnapshot | null,
 ): UpstreamCluster {
-  const { id, host, identity, credentials, tls } = cluster;
+  const { id, host, forwardedFor, identity, credentials, tls } = cluster;
   const { endpoints, region, addressing } = placement?.clusters.get(id)?.value ?? cluster;
   return {
     id,
@@ -25,8 +27,9 @@ export function upstreamCluster(
     region,
     addressing,
     host,
+    forwardedFor,
     identity,
-    credentials: credentials === null ? null : { ...credentials, sessionToken: null },
+    credentials,
     tls,
   };
 }
@@ -45,6 +48,32 @@ export function passthroughTo(
       idleMs: upstream.bodyIdleTimeoutMs,
     }),
   };
+}
+
+/** What the clusters are taken to do. A server that is not what its profile says is told of once. */
+export function clusterFacts(
+  { clusters }: Config,
+  seen: Pick<Snapshots, "current"> & {
+    readonly meter: Pick<Metrics, "profileMismatch">;
+    readonly log: Log;
+  },
+): ClusterFacts {
+  const overrides = new Map(clusters.map((cluster) => [cluster.id, cluster.overrides]));
+  for (const { id } of clusters) seen.meter.profileMismatch(id, false);
+  return new ClusterFacts({
+    configured: (id) => ({
+      profile: seen.current().clusters.get(id)?.value.profile ?? "",
+      overrides: overrides.get(id),
+    }),
+    onMismatch: (cluster, { profile, facts }) => {
+      seen.meter.profileMismatch(cluster, true);
+      seen.log.write("warn", "cluster.profile_mismatch", {
+        cluster,
+        profile,
+        not_relied_on: facts.join(),
+      });
+    },
+  });
 }
 
 export function stateDriver(config: Config): StateDriverOptions {

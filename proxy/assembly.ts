@@ -7,7 +7,12 @@ import type { OpenState } from "../bridge/open-state.ts";
 import { openState } from "../bridge/open-state.ts";
 import { Metrics } from "./admin/metrics.ts";
 import { openAdmin } from "./assembly-admin.ts";
-import { callerKeys, type OpenCredentials, openCredentials } from "./assembly-credentials.ts";
+import {
+  callerKeys,
+  type OpenCredentials,
+  openClusterKeys,
+  openCredentials,
+} from "./assembly-credentials.ts";
 import {
   clusterFacts,
   clusterRecord,
@@ -120,6 +125,7 @@ async function startParts(
     meter,
     // Both come later and are asked only by requests.
     askAdmin: (cluster, question, ended) => pools.askAdmin(cluster, question, ended),
+    clusterKeys: (cluster) => pools.clusterKeys(cluster),
     snapshots: { current: () => state.snapshots.current() },
   });
   started.push(() => credentials.close());
@@ -127,6 +133,10 @@ async function startParts(
     current: () => state.snapshots.current(),
     meter,
     log,
+  });
+  const renewing = openClusterKeys(config, { ...system, log }, meter);
+  started.push(() => {
+    for (const keys of renewing.values()) keys.close();
   });
   const pools = createUpstream({
     clusters: config.clusters.map((cluster) => upstreamCluster(cluster, null)),
@@ -141,6 +151,7 @@ async function startParts(
     },
     maxAttempts: config.upstream.maxAttempts,
     callerKeys: callerKeys(credentials.source),
+    renewing,
     lookAt: (cluster, answer) => facts.note(cluster, answer),
   });
   started.push(() => pools.close());
@@ -331,6 +342,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     baseDomains: listen.baseDomains,
     passthrough: passthroughTo(config, ports.snapshots),
     trustedProxies: new TrustedProxies(listen.trustedProxies),
+    rewrittenFields: listen.rewrittenFields,
     secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     headerTimeoutMs: listen.headerTimeoutMs,

@@ -5,6 +5,12 @@ import type { ClusterIdentity } from "../placement/ports.ts";
 import type { FactOverrides } from "../placement/profiles.ts";
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
+import {
+  type ClusterKeyFiles,
+  type ClusterKeys,
+  clusterKeyFiles,
+  clusterKeys,
+} from "./cluster-keys.ts";
 import type { Settings } from "./schema.ts";
 import { readChain } from "./server-tls.ts";
 import type { SettingPath } from "./source-file.ts";
@@ -18,6 +24,8 @@ export interface ClusterConfig {
   readonly addressing: "path" | "virtual";
   /** Null: the endpoint's own. */
   readonly host: string | null;
+  /** Whether it is told where callers' requests came from. */
+  readonly forwardedFor: "off" | "append";
   /** What this cluster does otherwise than its profile says. */
   readonly overrides: FactOverrides;
   /** Initial values; null: left to the rule for new clusters. */
@@ -25,14 +33,16 @@ export interface ClusterConfig {
   readonly state: "pending" | "live" | "draining_readonly" | "evacuating" | null;
   readonly labels: Readonly<Record<string, string>>;
   /** Null: the cluster is unreachable from this process. */
-  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | null;
+  readonly credentials: ClusterKeys | null;
+  /** Null: no files of keys are to be read again. */
+  readonly keyFiles: ClusterKeyFiles | null;
   readonly tls: { readonly caPem: string | null; readonly insecureSkipVerify: boolean };
 }
 
 export function clustersConfig(
   data: Settings,
   checks: Checks,
-  options: { readonly embedded: boolean },
+  options: { readonly embedded: boolean; readonly readFile: (path: string) => string },
 ): readonly ClusterConfig[] {
   const seen = new Set<string>();
   const clusters = data.clusters.flatMap((cluster, index): ClusterConfig[] => {
@@ -41,14 +51,9 @@ export function clustersConfig(
     if (id === null) return [];
     if (seen.has(id)) checks.fault([...at, "id"], `Cluster "${id}" is given twice`);
     seen.add(id);
-    const keys = cluster.credentials ?? {};
-    const keysAt = [...at, "credentials"];
-    const accessKeyId = checks.secret(keys, "access_key_id", keysAt);
-    const secretAccessKey = checks.secret(keys, "secret_access_key", keysAt);
-    if (cluster.credentials === undefined) {
+    const keys = cluster.credentials ?? null;
+    if (keys === null) {
       checks.warn(at, `Cluster "${id}" has no credentials, so it is unreachable from here`);
-    } else if (!hasBoth(cluster.credentials)) {
-      checks.fault(keysAt, "Needs both access_key_id and secret_access_key, or their _file twins");
     }
     if (cluster.tls.insecure_skip_verify) {
       checks.warn([...at, "tls"], `Endpoints of cluster "${id}" are not verified`);
@@ -62,14 +67,13 @@ export function clustersConfig(
         region: cluster.region,
         addressing: cluster.addressing,
         host: cluster.host ?? null,
+        forwardedFor: cluster.forwarded_for,
         overrides: factOverrides(cluster.overrides),
         weight: cluster.weight ?? null,
         state: cluster.state ?? null,
         labels: cluster.labels,
-        credentials:
-          accessKeyId === null || secretAccessKey === null
-            ? null
-            : { accessKeyId, secretAccessKey },
+        credentials: keys && clusterKeys(keys, [...at, "credentials"], checks),
+        keyFiles: keys && clusterKeyFiles(keys, options.readFile),
         tls: {
           caPem: authority(cluster.tls.ca_file, [...at, "tls", "ca_file"], checks),
           insecureSkipVerify: cluster.tls.insecure_skip_verify,
@@ -109,10 +113,4 @@ function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOv
     answersPartNumber: given.answers_part_number,
     survivesUploadPartCopy: given.survives_upload_part_copy,
   };
-}
-
-function hasBoth(keys: NonNullable<Settings["clusters"][number]["credentials"]>): boolean {
-  const id = keys.access_key_id ?? keys.access_key_id_file;
-  const secret = keys.secret_access_key ?? keys.secret_access_key_file;
-  return id !== undefined && secret !== undefined;
 }

@@ -1,6 +1,7 @@
 // From settings in the file's spelling to the frozen `Config` that main maps to its parts: reads the
 // files that settings name and checks what one setting means for another.
 
+import type { HeaderList } from "../s3/headers.ts";
 import type { IpNetwork } from "../s3/ip-network.ts";
 import { type ClusterId, parseClusterId } from "../s3/names.ts";
 import type { Checks } from "./checks.ts";
@@ -65,6 +66,8 @@ interface ListenConfig {
   /** Lower-case, no leading dot. */
   readonly baseDomains: readonly string[];
   readonly trustedProxies: readonly IpNetwork[];
+  /** What clients sign in fields that a hop in front rewrites. */
+  readonly rewrittenFields: HeaderList;
   /** Accepted credential-scope regions; null: any. */
   readonly regions: readonly string[] | null;
   readonly maxHeaderBytes: number;
@@ -188,6 +191,7 @@ function listenConfig(
     address: listen.address,
     baseDomains: listen.base_domains.map((domain) => domain.toLowerCase()),
     trustedProxies: listen.trusted_proxies,
+    rewrittenFields: Object.entries(listen.rewritten_headers),
     regions: regions.includes("*") ? null : regions.map((region) => region.trim()),
     maxHeaderBytes: listen.max_header_bytes,
     headerTimeoutMs: listen.header_timeout,

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { profiles } from "../placement/profiles.ts";
 import { parseClusterId } from "../s3/names.ts";
+import { rewritableFields } from "../s3/request-head.ts";
 import {
   type ListenAddress,
   type Reading,
@@ -52,6 +53,7 @@ const text = z.string({ error: expected("text") });
 const secret = z.string({ error: expectedSecret }).min(1, "Secret is empty");
 const path = z.string({ error: expected("a path") });
 const flag = z.boolean({ error: expected("true or false") });
+const rewritable: ReadonlySet<string> = new Set(rewritableFields);
 const textMap = z.record(z.string(), text, { error: expected("a map") });
 
 const durationText = z.string({
@@ -133,6 +135,9 @@ const cluster = group({
     .refine((host) => /^[A-Za-z0-9.-]+(?::\d{1,5})?$/.test(host), "Host needs the form name:port")
     .optional()
     .describe("Host field to send, as `rgw_dns_name` needs it; unset: the endpoint's own"),
+  forwarded_for: oneOf(["off", "append"])
+    .prefault("off")
+    .describe("`append`: send X-Forwarded-For, client first, for bucket policies on SourceIp"),
   overrides: overrides.prefault({}),
   weight: count(0, 100).optional().describe("Initial weight, 0 to 100; later the state store wins"),
   state: oneOf(["pending", "live", "draining_readonly", "evacuating"])
@@ -144,6 +149,11 @@ const cluster = group({
     access_key_id_file: path.optional().describe("File holding it"),
     secret_access_key: secret.optional().describe("Secret access key"),
     secret_access_key_file: path.optional().describe("File holding it"),
+    session_token: secret.optional().describe("Session token, of keys issued with one"),
+    session_token_file: path.optional().describe("File holding it"),
+    reload_interval: positiveDuration
+      .prefault("10s")
+      .describe("How often these files are looked at for changes"),
   })
     .optional()
     .describe("Keys that sign upstream; without them the cluster is unreachable here"),
@@ -158,7 +168,18 @@ const listen = group({
   trusted_proxies: z
     .array(text.transform(reading(readNetwork)), { error: expected("a list of networks") })
     .prefault([])
-    .describe("Networks of proxies whose X-Forwarded-For, -Proto, -Host and -Port are believed"),
+    .describe(
+      "Networks of proxies whose X-Forwarded-For, -Proto, -Host and -Port and X-Original-Accept-Encoding are believed",
+    ),
+  rewritten_headers: textMap
+    .refine(
+      (map) => Object.keys(map).every((name) => rewritable.has(name)),
+      `Header is none of ${rewritableFields.join(", ")}`,
+    )
+    .prefault({})
+    .describe(
+      `Header that a hop in front rewrites or drops → value that clients signed, tried where a signature does not match; of ${rewritableFields.join(", ")}`,
+    ),
   base_domains: z
     .array(text, { error: expected("a list of domains") })
     .prefault([])

@@ -181,12 +181,14 @@ export function signingCredentials(credential: Credential): SigningCredentials {
   return { accessKeyId, secretAccessKey, sessionToken };
 }
 
-/** On whose behalf the clusters are asked. */
-export function identityOf(caller: { readonly credential: Credential | null }): UpstreamIdentity {
-  const { credential } = caller;
-  if (credential === null) return anonymousIdentity;
+/** On whose behalf the clusters are asked, and from where that caller's request came. */
+export function identityOf(
+  { credential }: { readonly credential: Credential | null },
+  forwardedFor: string,
+): UpstreamIdentity {
+  if (credential === null) return { ...anonymousIdentity, forwardedFor };
   const { accessKeyId, principal } = credential;
-  return { kind: "caller", accessKeyId, tenant: principal.tenant };
+  return { kind: "caller", accessKeyId, tenant: principal.tenant, forwardedFor };
 }
 
 /** What the chunk signatures of a verified caller's body are chained to; null for an anonymous one. */

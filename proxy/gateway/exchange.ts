@@ -55,6 +55,8 @@ export interface GatewayParts extends PlacingParts, ReceivingParts {
   /** Null: nothing but S3 is served. */
   readonly passthrough: Passthrough | null;
   readonly trustedProxies: TrustedProxies;
+  /** What clients sign in fields that a hop in front rewrites. */
+  readonly rewrittenFields: HeaderList;
   /** The listener speaks TLS. */
   readonly secure: boolean;
   /** Requests under way at once; one more answers 503 SlowDown. */
@@ -115,11 +117,13 @@ export class Gateway {
       if (this.#inFlight > parts.maxInFlight)
         throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
       const peer = { address: trace.remoteAddress, secure: parts.secure };
-      const { head, clientAddress, secure } = arrivalOf(readHead(request, response), peer, parts);
+      const arrival = arrivalOf(readHead(request, response), peer, parts);
+      const { head, clientAddress, secure } = arrival;
       trace.remoteAddress = clientAddress;
       trace.userAgent = fieldValue(head.headers, "user-agent");
       if (isPassed(head, parts)) {
-        trace.responseBytes = await passThrough(head, { trace, reply, parts, expectsContinue });
+        const passed = { trace, reply, parts, expectsContinue, ...arrival };
+        trace.responseBytes = await passThrough(head, passed);
         return;
       }
       const addressed = readAddress(head, parts, trace);
@@ -181,7 +185,7 @@ export class Gateway {
         deletion,
         locationConstraint: facts.locationConstraint,
         caller: principal.account ?? principal.accessKey ?? "anonymous",
-        identity: identityOf(received),
+        identity: identityOf(received, arrival.forwardedFor),
         location: received.location,
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),
@@ -243,9 +247,10 @@ async function passThrough(
     readonly reply: ReplyOptions;
     readonly parts: GatewayParts;
     readonly expectsContinue: boolean;
+    readonly forwardedFor: string;
   },
 ): Promise<number> {
-  const { trace, reply, parts, expectsContinue } = exchange;
+  const { trace, reply, parts, expectsContinue, forwardedFor } = exchange;
   if (parts.passthrough === null) throw new Error("There is no cluster to pass a request to");
   trace.operation = "Passthrough";
   assertFramed(head);
@@ -255,6 +260,7 @@ async function passThrough(
     request: reply.request,
     response: reply.response,
     host: passedHost(head.host, parts.baseDomains),
+    forwardedFor,
     received: (bytes) => {
       trace.requestBytes += bytes;
     },

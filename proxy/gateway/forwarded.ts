@@ -1,11 +1,11 @@
 // What a trusted proxy in front of us says of the request that it got: the client's address, scheme and
-// Host (X-Forwarded-For, -Proto, -Host, -Port). From any other peer these fields mean nothing: a client
-// would choose its own address, and the bucket of a signature. What the nearest proxy wrote stands last
-// and is what counts. The Host as received stays good for a signature only while it names the same
-// bucket, so that no one can sign for one bucket and name another (s3-protocol.md 2.3 rule 6).
+// Host (X-Forwarded-For, -Proto, -Host, -Port), and the Accept-Encoding that it replaced. From any other
+// peer these fields mean nothing: a client would choose its own address, and the bucket of a signature.
+// What the nearest proxy wrote stands last and is what counts. The Host as received stays good for a signature only while it names the same
+// bucket, so that no one can sign for one bucket and name another (s3-protocol.md 2.3 rules 6 and 7).
 
 import { parseAddress } from "../s3/address.ts";
-import { fieldValue } from "../s3/headers.ts";
+import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import { type IpNetwork, isWithin, parseIpAddress } from "../s3/ip-network.ts";
 import { isHostText, type RequestHead } from "../s3/request-head.ts";
 
@@ -28,6 +28,8 @@ export class TrustedProxies {
 export interface Arrival {
   readonly head: RequestHead;
   readonly clientAddress: string;
+  /** That address and the trusted ones behind it, as X-Forwarded-For has them, nearest last. */
+  readonly forwardedFor: string;
   /** The client speaks TLS to whoever is first. */
   readonly secure: boolean;
 }
@@ -36,29 +38,53 @@ export interface Arrival {
 export function arrivalOf(
   head: RequestHead,
   peer: { readonly address: string; readonly secure: boolean },
-  parts: { readonly trustedProxies: TrustedProxies; readonly baseDomains: readonly string[] },
+  parts: {
+    readonly trustedProxies: TrustedProxies;
+    readonly baseDomains: readonly string[];
+    readonly rewrittenFields: HeaderList;
+  },
 ): Arrival {
-  const { trustedProxies, baseDomains } = parts;
-  const own = { head, clientAddress: plainAddress(peer.address), secure: peer.secure };
-  if (!trustedProxies.trusts(own.clientAddress)) return own;
+  const { trustedProxies, baseDomains, rewrittenFields } = parts;
+  const address = plainAddress(peer.address);
+  const as = { clientAddress: address, forwardedFor: address, secure: peer.secure };
+  if (!trustedProxies.trusts(address)) return { ...as, head: withFields(head, rewrittenFields) };
   const scheme = lastOf(head, "x-forwarded-proto")?.toLowerCase();
+  const hops = hopsOf(head, address, trustedProxies);
   return {
-    head: withForwardedHost(head, baseDomains),
-    clientAddress: clientOf(head, own.clientAddress, trustedProxies),
+    head: withFields(withForwardedHost(head, baseDomains), [
+      ...originalFields(head),
+      ...rewrittenFields,
+    ]),
+    clientAddress: hops[0] ?? address,
+    forwardedFor: hops.join(", "),
     secure: scheme === "https" ? true : scheme === "http" ? false : peer.secure,
   };
 }
 
-/** The nearest address that is not one of our proxies; what cannot be read ends the walk. */
-function clientOf(head: RequestHead, peer: string, trusted: TrustedProxies): string {
-  let client = peer;
-  const hops = (fieldValue(head.headers, "x-forwarded-for") ?? "").split(",");
-  for (const hop of hops.slice(-maxHops).reverse()) {
+/** What a client may have signed in place of fields that were rewritten; most requests have none. */
+function withFields(head: RequestHead, alternativeFields: HeaderList): RequestHead {
+  return alternativeFields.length === 0 ? head : { ...head, alternativeFields };
+}
+
+/** What stood in Accept-Encoding before a cache made it its own. */
+function originalFields(head: RequestHead): HeaderList {
+  const value = fieldValue(head.headers, "x-original-accept-encoding");
+  return value === null ? [] : [["accept-encoding", value]];
+}
+
+/**
+ * From the nearest address that is not one of our proxies to the peer; what cannot be read ends the
+ * walk. What stands in front of it is the client's own word and is left out.
+ */
+function hopsOf(head: RequestHead, peer: string, trusted: TrustedProxies): readonly string[] {
+  const hops = [peer];
+  const told = (fieldValue(head.headers, "x-forwarded-for") ?? "").split(",");
+  for (const hop of told.slice(-maxHops).reverse()) {
     const address = hopAddress(hop.trim());
-    if (address === null || !trusted.trusts(client)) break;
-    client = address;
+    if (address === null || !trusted.trusts(hops[0] ?? peer)) break;
+    hops.unshift(address);
   }
-  return client;
+  return hops;
 }
 
 const maxHops = 32;

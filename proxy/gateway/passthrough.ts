@@ -17,6 +17,8 @@ interface PassedExchange {
   readonly response: ServerResponse;
   /** Host field to send; null: the cluster's. */
   readonly host: string | null;
+  /** Where it came from, for a cluster that is told so. */
+  readonly forwardedFor: string;
   /** Told of body bytes as they go out. */
   readonly received: (bytes: number) => void;
 }

@@ -109,14 +109,16 @@ export type UpstreamIdentity =
       readonly accessKeyId: AccessKeyId;
       /** The tenant of bucket names that name none, when the caller's own keys sign. */
       readonly tenant: TenantName;
+      readonly forwardedFor?: string;
     }
-  | { readonly kind: "anonymous" };
+  /** `forwardedFor` is where a client's request came from, as X-Forwarded-For has it. */
+  | { readonly kind: "anonymous"; readonly forwardedFor?: string };
 
 /** Whose keys sign what a caller asked for: the cluster's own, the caller's, or a pair mapped to it. */
 export type ClusterIdentity = "service" | "same" | "mapped";
 
 export const serviceIdentity: UpstreamIdentity = { kind: "service" };
-export const anonymousIdentity: UpstreamIdentity = { kind: "anonymous" };
+export const anonymousIdentity = { kind: "anonymous" } as const satisfies UpstreamIdentity;
 
 export interface UpstreamResponse {
   readonly status: number;

@@ -26,7 +26,18 @@ export interface RequestHead {
   readonly host: string;
   /** Other Host fields that the client may have signed, where a trusted proxy rewrote it. */
   readonly alternativeHosts?: readonly string[];
+  /** Other fields that it may have signed, where a hop rewrote or dropped them; of `rewritableFields`. */
+  readonly alternativeFields?: HeaderList;
 }
+
+/** Fields that hops rewrite and that say nothing of what is asked for: any value may have been signed. */
+export const rewritableFields = [
+  "accept-encoding",
+  "connection",
+  "expect",
+  "te",
+  "user-agent",
+] as const;
 
 export interface RequestHeadInput {
   readonly method: string;

@@ -77,7 +77,7 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   const { authorization, credentials, head } = request;
   const illegal = illegality(request);
   if (illegal !== null) return { kind: "error", error: illegal };
-  const missing = absentHeader(authorization.signedHeaders, head.headers);
+  const missing = absentHeader(authorization.signedHeaders, head);
   const { date, region } = authorization;
   const trial = request.keys.trial(credentials ?? nobody, date, region, "s3");
   const tried = tryKey(request, trial.key, missing === undefined);
@@ -183,8 +183,13 @@ function coverError(request: Pick<VerifyRequest, "head" | "authorization">): S3E
   });
 }
 
-function absentHeader(names: readonly string[], headers: HeaderList): string | undefined {
-  return names.find((name) => !headers.some(([candidate]) => candidate === name));
+function absentHeader(
+  names: readonly string[],
+  { headers, alternativeFields = [] }: RequestHead,
+): string | undefined {
+  const has = (fields: HeaderList, name: string): boolean =>
+    fields.some(([candidate]) => candidate === name);
+  return names.find((name) => !has(headers, name) && !has(alternativeFields, name));
 }
 
 /** A key that was issued with a session token is good with that token only, any other with none. */
@@ -330,7 +335,21 @@ function otherFields(request: VerifyRequest, fields: HeaderList): readonly Heade
   );
   const quoted = signedFields(request, quotedValue);
   const differs = quoted.some(([, text], at) => text !== fields[at]?.[1]);
-  return differs ? [quoted, ...lists] : lists;
+  return [...rewrittenFields(request, fields), ...(differs ? [quoted] : []), ...lists];
+}
+
+/** The fields as they stood before a hop rewrote or dropped one, each alone and all together. */
+function rewrittenFields(
+  { head: { alternativeFields = [] } }: VerifyRequest,
+  fields: HeaderList,
+): readonly HeaderList[] {
+  const replaced = (list: HeaderList, [name, value]: HeaderField): HeaderList =>
+    list.map((field) => (field[0] === name ? [name, canonicalValue(value)] : field));
+  const alternatives = alternativeFields.filter(([name, value]) =>
+    fields.some((field) => field[0] === name && field[1] !== canonicalValue(value)),
+  );
+  const each = alternatives.map((alternative) => replaced(fields, alternative));
+  return each.length < 2 ? each : [...each, alternatives.reduceRight(replaced, fields)];
 }
 
 /** Runs of blanks collapse outside double quotes and stay inside them, as older guidance has it. */

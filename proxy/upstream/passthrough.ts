@@ -14,7 +14,10 @@ import type { UpstreamCluster } from "./upstream.ts";
 
 export interface PassthroughOptions {
   /** How the cluster is reached now. */
-  readonly cluster: () => Pick<UpstreamCluster, "id" | "endpoints" | "host" | "tls">;
+  readonly cluster: () => Pick<
+    UpstreamCluster,
+    "id" | "endpoints" | "host" | "forwardedFor" | "tls"
+  >;
   /** Longest silence in either direction. */
   readonly idleMs: number;
 }
@@ -23,6 +26,8 @@ interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly host: string | null;
+  /** Where it came from, as X-Forwarded-For has it. */
+  readonly forwardedFor: string;
   readonly received: (bytes: number) => void;
 }
 
@@ -33,7 +38,7 @@ interface Answer {
   readonly cluster: UpstreamCluster["id"];
 }
 
-/** Says who asks: only we would know, and we do not say it. */
+/** Says who asks, in words of the client or of a proxy in front; ours stand in their place, if any. */
 const aboutClient = /^(?:forwarded|via|x-real-ip|x-forwarded-.*)$/;
 
 /** A sender of requests as they are, by the cluster's endpoints in turn. */
@@ -42,12 +47,15 @@ export function createPassthrough(
 ): (exchange: Exchange) => Promise<Answer> {
   let turn = 0;
   return async (exchange) => {
-    const { id, endpoints, host, tls } = options.cluster();
+    const { id, endpoints, host, forwardedFor, tls } = options.cluster();
     const endpoint = endpoints[turn % Math.max(1, endpoints.length)];
     turn += 1;
     if (endpoint === undefined) throw new UpstreamError("connect", id);
     const target = new URL(endpoint);
     cleanHeaders(exchange.request, exchange.host ?? host ?? target.host);
+    if (forwardedFor === "append" && exchange.forwardedFor !== "") {
+      exchange.request.headers["x-forwarded-for"] = exchange.forwardedFor;
+    }
     const answer = await sendOnce(exchange, { id, target, tls, idleMs: options.idleMs });
     const { statusCode: status = 502 } = answer;
     const bodiless = status === 204 || status === 304;

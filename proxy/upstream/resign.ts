@@ -2,7 +2,7 @@
 // a new signature. Decides which fields never leave (RFC 9110 §7.6.1 and the client's own signature);
 // must never put a key through anything that normalises paths (s3-protocol.md 2.4).
 
-import type { RequestBody, UpstreamRequest } from "../placement/ports.ts";
+import type { RequestBody, UpstreamIdentity, UpstreamRequest } from "../placement/ports.ts";
 import type { HeaderField } from "../s3/headers.ts";
 import { type BucketName, noTenant, type TenantName } from "../s3/names.ts";
 import { encodePath } from "../s3/percent.ts";
@@ -22,6 +22,8 @@ export interface Dialect {
   readonly addressing: "path" | "virtual";
   /** The Host field in place of the endpoint's own, `s3.example:7480`, or `null`. */
   readonly host: string | null;
+  /** Whether it is told in X-Forwarded-For where callers' requests came from. */
+  readonly forwardedFor?: "off" | "append";
 }
 
 /** A request head ready for undici: no name or value is changed behind this point. */
@@ -97,7 +99,15 @@ export function resign(
     );
     for (const [name, value] of added) fields.push(name, value);
   }
+  const forwardedFor = dialect.forwardedFor === "append" ? originOf(request.identity) : "";
+  // Not signed: RGW has it rewritten by whatever stands in front of it.
+  if (forwardedFor !== "") fields.push("x-forwarded-for", forwardedFor);
   return { target: query === "" ? path : `${path}?${query}`, fields, host };
+}
+
+/** Nobody's for requests of our own. */
+function originOf(identity: UpstreamIdentity): string {
+  return identity.kind === "service" ? "" : (identity.forwardedFor ?? "");
 }
 
 /** What tells of a trailer behind the body and of the framing that it needs. */

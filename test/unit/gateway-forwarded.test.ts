@@ -15,6 +15,7 @@ const parts = {
     ["10.0.0.0/8", "2001:db8::/32"].flatMap((text) => parseIpNetwork(text) ?? []),
   ),
   baseDomains: ["s3.example.com"],
+  rewrittenFields: [],
 };
 
 interface Given {
@@ -108,7 +109,11 @@ t.test("the client's address is the nearest that is no proxy of ours", async (t)
   ] as const;
   for (const [peer, text, expected] of rows) {
     const headers: HeaderList = [["x-forwarded-for", text]];
-    t.equal(arrival({ peer, headers }).clientAddress, expected, `${peer}: ${text}`);
+    const { clientAddress, forwardedFor } = arrival({ peer, headers });
+    t.equal(clientAddress, expected, `${peer}: ${text}`);
+    const own = peer.replace(/^::ffff:/, "");
+    const hops = forwardedFor.split(", ");
+    t.strictSame([hops[0], hops.at(-1)], [expected, own], "sent on from the client to the peer");
   }
   t.equal(arrival({}).clientAddress, "10.0.0.1");
   const none = { ...parts, trustedProxies: new TrustedProxies([]) };
