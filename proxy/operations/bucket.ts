@@ -14,6 +14,7 @@ import type { ClusterId } from "../s3/names.ts";
 import { newBucketNameFault } from "../s3/names.ts";
 import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { hasBucket } from "./drift-reading.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { holdsObjects } from "./emptiness.ts";
 import { mutate } from "./mutation.ts";
@@ -95,7 +96,7 @@ function isRefusal(caught: unknown): boolean {
   return caught instanceof S3Error && caught.status < 500;
 }
 
-/** Nobody holds a name by having been refused it. */
+/** Nobody holds a name by having been refused it, or beyond the bucket's end. */
 async function giveUp(claim: Versioned<BucketRecord>, ports: OperationPorts): Promise<void> {
   const { tenant, name } = claim.value;
   await ports.registry.commit(
@@ -119,7 +120,10 @@ function assertLocation(request: OperationRequest, ports: OperationPorts): void 
     const known = value.region === wanted || value.id === wanted;
     if (known || ports.facts(value.id).backend === "rgw") return;
   }
-  throw new S3Error("InvalidLocationConstraint", { details: { LocationConstraint: wanted } });
+  throw new S3Error("InvalidLocationConstraint", {
+    message: "The location constraint is neither the region nor the id of a cluster",
+    details: { LocationConstraint: wanted },
+  });
 }
 
 function created(name: string): OperationAnswer {
@@ -264,7 +268,10 @@ export async function deleteBucket(
   });
 }
 
-/** Not ended by the client's leaving: a bucket must not stay half deleted. */
+/**
+ * Not ended by the client's leaving: a bucket must not stay half deleted. The first cluster, which readers
+ * are answered from, loses it last: where another one fails it has the bucket still, with its settings.
+ */
 async function removeEverywhere(
   entry: Versioned<BucketRecord>,
   identity: UpstreamIdentity,
@@ -278,20 +285,19 @@ async function removeEverywhere(
     null,
   );
   if (marked.kind === "conflict") throw changing();
+  const now = { value: record, modRevision: marked.revision };
   const places = placesOf(record, identity);
-  const results = await Promise.allSettled(places.map((place) => deleteOn(place, ports, signal)));
-  const failed = results.find((result) => result.status === "rejected");
-  // A write got in between the listing and the mark.
-  const filled = results.some(
-    (result) => result.status === "fulfilled" && result.value === "not_empty",
-  );
-  if (failed !== undefined || filled) {
-    const now = { value: record, modRevision: marked.revision };
+  try {
+    for (const place of places.toReversed()) {
+      // A write got in between the listing and the mark.
+      const result = await deleteOn(place, ports, signal);
+      if (result === "not_empty") throw new S3Error("BucketNotEmpty");
+    }
+  } catch (caught) {
     // A single cluster still has it, or will say that it has not: there is nothing to put back.
     if (places.length === 1) await settle(now, ports);
-    else await putBack(now, identity, ports);
-    if (failed !== undefined) throw failed.reason;
-    throw new S3Error("BucketNotEmpty");
+    else if ((await putBack(now, identity, ports)) === "gone") return;
+    throw caught;
   }
   const removed = await ports.registry.commit(
     [{ ...key, expected: marked.revision, record: null }],
@@ -318,17 +324,35 @@ export async function undelete(
   return now?.value.phase === "settled" ? now : null;
 }
 
-/** The bucket on all its clusters again. Where that fails too it stays `deleting`, for a repetition. */
+/**
+ * The bucket on all its clusters again. Where that fails too it stays `deleting`, for a repetition. A cluster
+ * that has it is left alone: what is made anew has no settings, which drift shows and heals from the first.
+ * Where none has it any more it was deleted, though nobody could be told.
+ */
 async function putBack(
   entry: Versioned<BucketRecord>,
   identity: UpstreamIdentity,
   ports: OperationPorts,
-): Promise<void> {
+): Promise<"settled" | "gone"> {
   const { value: record } = entry;
   const { signal } = new AbortController();
   const places = placesOf(record, identity);
-  await Promise.all(places.map((place) => createOn(place, ports, signal)));
+  const answers = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
+  if (answers.some((answer) => typeof answer === "string")) {
+    throw new S3Error("ServiceUnavailable", {
+      message:
+        "A cluster of the bucket does not tell whether it has it, its deletion is unfinished",
+      retryAfterSeconds: 1,
+    });
+  }
+  const missing = places.filter((_, index) => answers[index] === false);
+  if (missing.length === places.length) {
+    await giveUp(entry, ports);
+    return "gone";
+  }
+  await Promise.all(missing.map((place) => createOn(place, ports, signal)));
   await settle(entry, ports);
+  return "settled";
 }
 
 async function settle(

@@ -2,7 +2,8 @@
 // and a form has none for its file, so a short file is read whole first and put; a longer one becomes
 // a multipart upload of two parts: all of which is surely file as the first, streamed, and the rest,
 // at most 64 KiB, as the second. Either way nothing exists before the form was right to its end and the
-// commit point agreed.
+// commit point agreed. What ends otherwise is aborted, but for a Complete without a clear answer: an RGW
+// that is told to abort what it is completing can lose parts of the object.
 
 import { S3Error } from "../s3/errors.ts";
 import { maxAroundBytes } from "../s3/form-data.ts";
@@ -110,16 +111,20 @@ async function putInParts(
     const reading = readInitiateResult(await readDocument(created));
     if (reading.kind === "error") throw unreadable();
     const { uploadId } = reading;
-    let isComplete = false;
+    let isOpen = true;
     try {
       const sent = await sendParts(request, form, { ...at, uploadId });
       if (!Array.isArray(sent)) return sent;
       await mutation.commit();
+      isOpen = false;
       const answer = await complete(request, sent, { ...at, uploadId });
-      isComplete = answer.status < 300;
+      isOpen = answer.status >= 400 && answer.status < 500;
       return answer;
+    } catch (caught) {
+      isOpen ||= caught instanceof S3Error && caught.status < 500;
+      throw caught;
     } finally {
-      if (!isComplete) await abort(request, { ...at, uploadId });
+      if (isOpen) await abort(request, { ...at, uploadId });
     }
   });
 }

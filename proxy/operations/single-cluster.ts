@@ -106,7 +106,8 @@ async function onlyCluster(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<ReturnType<typeof onOneCluster>> {
-  if (record.extra.length > 0) return null;
+  // A conflict is for an operator to settle. What a cluster that was away has left of it is not.
+  if (record.conflict) return null;
   const clusters = clustersOf(record);
   const holds = await Promise.all(
     clusters.map((cluster) =>
