@@ -4,9 +4,10 @@
 import type { PingOptions, PingReport, ProbeReport } from "../operations/ping.ts";
 import type { Snapshots } from "../placement/ports.ts";
 import { type ClusterId, parseBucketName, parseClusterId } from "../s3/names.ts";
+import { factSetting, type KindPorts, kindFields } from "./cluster-kinds.ts";
 import { type AdminReply, type AdminRequest, json, malformed, unknownCluster } from "./reply.ts";
 
-export interface PingPorts {
+export interface PingPorts extends KindPorts {
   readonly snapshots: Snapshots;
   readonly ping: (cluster: ClusterId, options: Omit<PingOptions, "run">) => Promise<PingReport>;
 }
@@ -35,6 +36,7 @@ export async function pingCluster(request: AdminRequest, ports: PingPorts): Prom
     latency_ms: report.latencyMs,
     clock_skew_ms: report.clockSkewMs,
     server: report.server,
+    ...kindFields(id, ports),
     ...(report.probe === null ? {} : { probe: probeFields(report.probe, record.profile) }),
   });
 }
@@ -45,17 +47,12 @@ function probeFields(probe: ProbeReport, profile: string): Readonly<Record<strin
   return {
     configured_profile: profile,
     best_profiles: probe.best,
-    differs: probe.differences.map(settingName),
-    best_differs: probe.bestDifferences.map(settingName),
+    differs: probe.differences.map(factSetting),
+    best_differs: probe.bestDifferences.map(factSetting),
     facts: Object.entries(probe.seen).map(([name, seen]) => ({
-      fact: settingName(name),
+      fact: factSetting(name),
       seen,
       configured: configured.get(name) ?? null,
     })),
   };
-}
-
-/** As `clusters[].overrides` spells it: `takes_trailers`. */
-function settingName(fact: string): string {
-  return fact.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -13,6 +13,7 @@ import {
 import { activationWeight, applyWeightCommand, type WeightCommand } from "../placement/weights.ts";
 import { parseClusterId } from "../s3/names.ts";
 import { type ChangePorts, change, type Plan } from "./change.ts";
+import { type KindPorts, kindFields } from "./cluster-kinds.ts";
 import {
   type AdminReply,
   type AdminRequest,
@@ -52,7 +53,7 @@ export function listClusters(_request: AdminRequest, ports: ChangePorts): AdminR
 }
 
 /** GET /admin/v1/clusters/{id} */
-export function showCluster(request: AdminRequest, ports: ChangePorts): AdminReply {
+export function showCluster(request: AdminRequest, ports: ChangePorts & KindPorts): AdminReply {
   const view = ports.snapshots.current();
   const found = findCluster(request, view);
   if (found === null) return unknownCluster(request.params.get("id") ?? "");
@@ -66,6 +67,7 @@ export function showCluster(request: AdminRequest, ports: ChangePorts): AdminRep
       region: record.region,
       addressing: record.addressing,
       labels: record.labels,
+      ...kindFields(record.id, ports),
       share_ratio: wheelShares(view.clusters).get(record.id) ?? 0,
       revision: String(modRevision),
     },

@@ -44,6 +44,10 @@ export const metricFacts = {
   headgate_cluster_routed_bytes_total: counter(["cluster", "source"], "Bytes placed, by rule"),
   headgate_cluster_refused_total: counter(["cluster", "reason"], "Writes refused by placement"),
   headgate_upstream_requests_total: counter(
+  headgate_cluster_profile_mismatch: gauge(
+    ["cluster"],
+    "1 where a cluster is seen to be another kind of server than its profile says, else 0",
+  ),
     ["cluster", "operation", "code"],
     "Requests to clusters; code none: no complete answer",
   ),

@@ -79,6 +79,7 @@ export class Metrics implements Meter {
   readonly #clusterWeight = family("headgate_cluster_weight");
   readonly #clusterShare = family("headgate_cluster_share_ratio");
   readonly #routedWrites = family("headgate_cluster_routed_writes_total");
+  readonly #profileMismatch = family("headgate_cluster_profile_mismatch");
   readonly #routedBytes = family("headgate_cluster_routed_bytes_total");
   readonly #refused = family("headgate_cluster_refused_total");
   readonly #upstreamRequests = family("headgate_upstream_requests_total");
@@ -182,6 +183,11 @@ export class Metrics implements Meter {
   }
 
   storeCalled(kind: "range" | "txn" | "watch" | "lease"): void {
+  /** Whether a cluster is seen to be what its profile is not. */
+  profileMismatch(cluster: ClusterId, isSeen: boolean): void {
+    this.#profileMismatch.cell(cluster).value = isSeen ? 1 : 0;
+  }
+
     this.#stateRequests.cell(kind).value += 1;
   }
 
@@ -241,6 +247,7 @@ export class Metrics implements Meter {
       this.#upstreamDuration,
       this.#upstreamRetries,
       this.#skipVerify,
+      this.#profileMismatch,
       this.#bucketsDiscovered,
       this.#bucketDrift,
       this.#stateRequests,

@@ -36,7 +36,14 @@ function pingText(fields: Fields): string {
   const clock = typeof skew === "number" ? `, clock ${skew / 1000} s ahead of ours` : "";
   const name = typeof server === "string" ? `, server ${server}` : "";
   const answers = typeof code === "string" ? `${textOf(status)} ${code}` : textOf(status);
-  return `Cluster ${textOf(cluster)} answers ${answers} in ${textOf(latency)} ms${clock}${name}\n`;
+  const answered = `Cluster ${textOf(cluster)} answers ${answers} in ${textOf(latency)} ms${clock}${name}\n`;
+  return answered + mismatchText(fields);
+}
+
+function mismatchText({ seen_as: seen, profile_mismatch: facts }: Fields): string {
+  if (!Array.isArray(facts) || facts.length === 0) return "";
+  const kind = seen === "rgw" ? "It is a Ceph RGW" : "It is no Ceph RGW";
+  return `${kind}, which its profile is not for. Not relied on: ${textOf(facts)}\n`;
 }
 
 function probeText(probe: unknown): string {

@@ -155,10 +155,17 @@ class DemoCluster {
       message.socket.resetAndDestroy();
       return;
     }
-    const requestId = this.#newId();
+    const requestId = this.#requestId();
     const answer = await this.#answer(message, { fault, requestId });
     if (answer === null || response.destroyed) return;
     write(answer, { message, response, requestId, fault });
+  }
+
+  /** An RGW's names its instance and its zone. */
+  #requestId(): string {
+    const id = this.#newId();
+    if (this.#ports.facts.backend !== "rgw") return id;
+    return `tx${id.slice(0, 21)}-${id.slice(21, 31)}-1-demo`;
   }
 
   /** `null`: the connection broke, there is nobody to answer. */

@@ -31,7 +31,8 @@ export async function askConditionally(
       upstreamRequest(request, { ...read, ...given }),
       request.signal,
     );
-  if (ports.facts(cluster).readsConditionsFully) {
+  // Of a cluster that was never heard of it is not believed.
+  if (ports.isShown(cluster) && ports.facts(cluster).readsConditionsFully) {
     return await completed304(asNotModified(await send({}), read.headers), read.headers, send);
   }
   const { headers, judge } = planConditions(read.headers);

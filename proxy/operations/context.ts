@@ -77,6 +77,8 @@ export interface OperationPorts {
   readonly membership: Membership;
   readonly resettler: Resettling;
   readonly facts: (cluster: ClusterId) => ProfileFacts;
+  /** Whether one of its answers was looked at, and `facts` would say if it is not what it should be. */
+  readonly isShown: (cluster: ClusterId) => boolean;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */

@@ -19,6 +19,7 @@ import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import {
@@ -29,7 +30,7 @@ import {
   sourceOf,
   sourceTags,
 } from "./source-read.ts";
-import { refuseConditions } from "./write-conditions.ts";
+import { isConditional, refuseConditions } from "./write-conditions.ts";
 
 export async function copyObject(
   request: OperationRequest,
@@ -41,14 +42,17 @@ export async function copyObject(
 async function copy(request: OperationRequest, ports: OperationPorts): Promise<OperationAnswer> {
   const target = request.target ?? firstCandidate(request);
   if (request.body !== null) await readShortBody(request.body, 0);
-  const facts = ports.facts(target);
+  const judged = hasSourceConditions(request.headers);
+  const facts =
+    judged || isConditional(request.headers)
+      ? await provenFacts(target, request, ports)
+      : ports.facts(target);
   if (!facts.honoursConditionalCopy)
     refuseConditions(request.headers, "on CopyObject for this kind of cluster");
   const reading = readDirectives(request.headers);
   if (reading.kind === "error") throw reading.error;
   const { directives } = reading;
   assertChange(request, directives);
-  const judged = hasSourceConditions(request.headers);
   const cluster = await sourceCluster(request, ports);
   if (cluster === target && (!judged || facts.honoursCopySourceConditions)) {
     return await copyOnCluster(request, ports, target);

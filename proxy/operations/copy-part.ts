@@ -2,17 +2,18 @@
 // too and its name survives the asking: a radosgw decodes it twice and aborts on a `%` that is left
 // (16.2.15 and 18.2.7). Everything else is read and uploaded as a part here.
 
-import type { ProfileFacts } from "../placement/profiles.ts";
 import { hasSourceConditions } from "../s3/copy-conditions.ts";
 import { partFields } from "../s3/copy-fields.ts";
 import { type CopyRange, readCopyRange, survivesSecondDecoding } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type PinnedRequest, pinOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { passOn, readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import {
@@ -39,18 +40,25 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
   if (request.body !== null) await readShortBody(request.body, 0);
   const { cluster } = pinned.pin;
   const within =
-    (await sourceCluster(request, ports)) === cluster && maySend(request, ports.facts(cluster));
+    (await sourceCluster(request, ports)) === cluster && (await maySend(request, ports, cluster));
   return within
     ? await copyOnCluster(request, ports, pinned)
     : await copyThrough(request, ports, { pinned, range: reading.range });
 }
 
 /** Whether the cluster copies what is meant, under the conditions that were made, and lives on. */
-function maySend(request: OperationRequest, facts: ProfileFacts): boolean {
-  const survives = facts.survivesUploadPartCopy || survivesSecondDecoding(sourceOf(request));
+async function maySend(
+  request: OperationRequest,
+  ports: OperationPorts,
+  cluster: ClusterId,
+): Promise<boolean> {
+  const judged = hasSourceConditions(request.headers);
+  const isDeadly = !survivesSecondDecoding(sourceOf(request));
+  if (!judged && !isDeadly) return true;
+  const facts = await provenFacts(cluster, request, ports);
   // What RGW 18.2 heeds of a CopyObject is not known of an UploadPartCopy.
   const heeds = facts.backend === "s3" && facts.honoursCopySourceConditions;
-  return survives && (heeds || !hasSourceConditions(request.headers));
+  return (facts.survivesUploadPartCopy || !isDeadly) && (heeds || !judged);
 }
 
 async function copyOnCluster(

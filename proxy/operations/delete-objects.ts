@@ -21,6 +21,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { assertSigned } from "./error-answer.ts";
 import { isUnknownStatus, mutate } from "./mutation.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { documentAnswer, readDocument, upstreamRequest } from "./send.ts";
 
 /** An entry, whatever number of times it is named, and what became of it. */
@@ -88,6 +89,10 @@ async function planned(
 ): Promise<ReadonlyMap<string, Task>> {
   const distinct = new Map(entries.map((entry) => [idOf(entry), entry]));
   const refusals = await request.mayDelete([...distinct.values()]);
+  const conditional = [...distinct.values()].filter(({ conditions }) => conditions.length > 0);
+  for (const cluster of new Set(conditional.flatMap((entry) => clustersOf(entry, request)))) {
+    await show(cluster, request, ports);
+  }
   const tasks = new Map<string, Task>();
   for (const [index, [id, entry]] of [...distinct].entries()) {
     const clusters = [...clustersOf(entry, request)].reverse();
@@ -95,6 +100,19 @@ async function planned(
     tasks.set(id, { entry, clusters, outcome: refusal === null ? null : failedBy(refusal) });
   }
   return tasks;
+}
+
+/** A cluster that does not answer spoils the entries that it has. */
+async function show(
+  cluster: ClusterId,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  try {
+    await provenFacts(cluster, request, ports);
+  } catch (caught) {
+    if (!(caught instanceof UpstreamError || caught instanceof S3Error)) throw caught;
+  }
 }
 
 function clustersOf({ key }: DeleteEntry, { record }: OperationRequest): readonly ClusterId[] {
@@ -109,6 +127,7 @@ function refusalOf(
   if (Buffer.byteLength(key) > maxKeyBytes) return new S3Error("KeyTooLongError");
   if (clusters.length === 0) return new S3Error("ServiceUnavailable");
   if (conditions.length === 0) return null;
+  if (!clusters.every((id) => ports.isShown(id))) return new S3Error("ServiceUnavailable");
   if (clusters.every((id) => ports.facts(id).honoursConditionalDelete)) return null;
   return new S3Error("NotImplemented", {
     message: "Conditional DELETE is not implemented for this cluster profile: it would be ignored",

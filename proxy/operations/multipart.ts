@@ -104,7 +104,7 @@ export async function completeUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const { pin, query } = pinOf(request, ports);
-  assertCompleteConditions(request.headers, ports.facts(pin.cluster));
+  await assertCompleteConditions(request, ports, pin.cluster);
   const { body } = request;
   if (body === null) throw new S3Error("MalformedXML");
   const bytes = await readShortBody(body, maxCompleteBytes);
@@ -126,10 +126,11 @@ async function complete(
   { sent, target }: { readonly sent: UpstreamRequest; readonly target: CompleteTarget },
 ): Promise<OperationAnswer> {
   const { pin, etag } = target;
-  const { backend } = ports.facts(pin.cluster);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const response = await ports.upstream.send(pin.cluster, sent, request.signal);
+    // Behind the answer, which says whose it is where the profile does not.
+    const { backend } = ports.facts(pin.cluster);
     if (response.status === 500 && backend === "rgw") {
       return await unclearComplete(response, request, ports, target);
     }

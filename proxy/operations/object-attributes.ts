@@ -53,7 +53,8 @@ async function askedNatively(
     ports.upstream.send(cluster, upstreamRequest(request), request.signal),
   );
   if (response.status !== 200) return passOn(response, cluster);
-  if (!mayBeDocument(response)) {
+  // It may have shown itself only now to be one that answers the object itself, whatever is in it.
+  if (!ports.facts(cluster).answersObjectAttributes || !mayBeDocument(response)) {
     response.body.cancel();
     return null;
   }

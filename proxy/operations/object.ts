@@ -11,6 +11,7 @@ import type { OperationAnswer, OperationPorts, OperationRequest } from "./contex
 import { openGate, withChecksum } from "./gate.ts";
 import { mutate } from "./mutation.ts";
 import { askForPart, partNumberOf } from "./part-read.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
 import { uploadRefusal } from "./upload-permission.ts";
 import { visibleCopy } from "./visible-copy.ts";
@@ -38,8 +39,7 @@ export async function putObject(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const cluster = request.target ?? firstCandidate(request);
-  const count = request.candidates.length;
-  const headers = putConditions(request.headers, ports.facts(cluster), count);
+  const headers = await putConditions(request, ports, cluster);
   const refusal = await uploadRefusal(request, ports, cluster);
   if (refusal !== null) return refusal;
   const answer = await upload(request, ports, { cluster, query: request.query, headers });
@@ -86,7 +86,8 @@ export async function upload(
   const { cluster, query, headers = request.headers } = to;
   const source = request.body;
   if (source === null) throw new S3Error("MissingContentLength");
-  const facts = ports.facts(cluster);
+  // A trailer is handed on only where it is surely understood.
+  const facts = source.trailer ? await provenFacts(cluster, request, ports) : ports.facts(cluster);
   return await mutate(request, ports, async (mutation) => {
     const gate = await openGate(source, {
       // Also of a cluster that is known to verify it: what is known may be wrong.
@@ -115,7 +116,7 @@ export async function deleteObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  assertDeleteConditions(request.headers, request.candidates.map(ports.facts));
+  await assertDeleteConditions(request, ports);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const front = firstCandidate(request);

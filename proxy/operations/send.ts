@@ -124,7 +124,7 @@ export function emptyAnswer(
   return { status, headers, body: null, cluster };
 }
 
-export function bucketOf(request: OperationRequest): BucketName {
+export function bucketOf(request: Pick<OperationRequest, "bucket">): BucketName {
   if (request.bucket === null)
     throw new Error("Operation needs a bucket: it was classified without");
   return request.bucket;

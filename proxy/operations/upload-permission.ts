@@ -8,6 +8,7 @@ import { contentMd5 } from "../s3/content-md5.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { discard, passOn, upstreamRequest } from "./send.ts";
 
 const impossible: HeaderList = [
@@ -26,7 +27,7 @@ export async function uploadRefusal(
     return null;
   }
   // Measured: RGW and AWS refuse it. A server that ignores both fields would store an empty object.
-  const { backend, honoursConditionalPut } = ports.facts(cluster);
+  const { backend, honoursConditionalPut } = await provenFacts(cluster, request, ports);
   if (backend !== "rgw" && !honoursConditionalPut) return null;
   const question = upstreamRequest(request, {
     query: [],

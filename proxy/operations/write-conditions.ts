@@ -6,6 +6,10 @@ import type { ProfileFacts } from "../placement/profiles.ts";
 import { onlyTag, readTagCondition } from "../s3/entity-tags.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationPorts, OperationRequest } from "./context.ts";
+import { provenFacts } from "./proven-facts.ts";
+import { firstCandidate } from "./send.ts";
 
 /** If-Modified-Since is for reads only (RFC 9110 §13.1.3). */
 const names: ReadonlySet<string> = new Set([
@@ -18,7 +22,7 @@ const names: ReadonlySet<string> = new Set([
 
 const onSeveral = "in a bucket that is on several clusters";
 
-function isConditional(headers: HeaderList): boolean {
+export function isConditional(headers: HeaderList): boolean {
   return headers.some(([name]) => names.has(name));
 }
 
@@ -33,13 +37,15 @@ export function refuseConditions(headers: HeaderList, where: string): void {
  * ETag. AWS takes `*` alone in If-None-Match, a server of unknown kind nothing.
  * @throws S3Error NotImplemented for every other condition.
  */
-export function putConditions(
-  headers: HeaderList,
-  facts: ProfileFacts,
-  candidateCount: number,
-): HeaderList {
+export async function putConditions(
+  request: OperationRequest,
+  ports: OperationPorts,
+  cluster: ClusterId,
+): Promise<HeaderList> {
+  const { headers } = request;
   if (!isConditional(headers)) return headers;
-  if (candidateCount > 1) refuseConditions(headers, onSeveral);
+  if (request.candidates.length > 1) refuseConditions(headers, onSeveral);
+  const facts = await provenFacts(cluster, request, ports);
   if (!facts.honoursConditionalPut)
     refuseConditions(headers, "on PutObject for this kind of cluster");
   const fields: HeaderField[] = [];
@@ -73,17 +79,28 @@ function putCondition(
 }
 
 /** @throws S3Error NotImplemented where a condition of a DELETE would not be obeyed. */
-export function assertDeleteConditions(headers: HeaderList, facts: readonly ProfileFacts[]): void {
+export async function assertDeleteConditions(
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<void> {
+  const { headers } = request;
   if (!isConditional(headers)) return;
-  if (facts.length > 1) refuseConditions(headers, onSeveral);
-  if (!facts.every((row) => row.honoursConditionalDelete))
+  if (request.candidates.length > 1) refuseConditions(headers, onSeveral);
+  const facts = await provenFacts(firstCandidate(request), request, ports);
+  if (!facts.honoursConditionalDelete)
     refuseConditions(headers, "on DeleteObject for this kind of cluster");
 }
 
 /** @throws S3Error NotImplemented where a condition of a Complete would not be obeyed. */
-export function assertCompleteConditions(headers: HeaderList, facts: ProfileFacts): void {
+export async function assertCompleteConditions(
+  request: OperationRequest,
+  ports: OperationPorts,
+  cluster: ClusterId,
+): Promise<void> {
+  if (!isConditional(request.headers)) return;
+  const facts = await provenFacts(cluster, request, ports);
   if (!facts.honoursConditionalComplete)
-    refuseConditions(headers, "on CompleteMultipartUpload for this kind of cluster");
+    refuseConditions(request.headers, "on CompleteMultipartUpload for this kind of cluster");
 }
 
 function notImplemented(name: string, where: string): S3Error {

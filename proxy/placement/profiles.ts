@@ -147,7 +147,10 @@ export type FactOverrides = {
 
 /** The facts of a named profile; those of `s3-generic` for a name this release does not know. */
 export function profileFacts(name: string, overrides: FactOverrides = {}): ProfileFacts {
-  const facts = byName.get(name) ?? s3Generic;
+  return withOverrides(byName.get(name) ?? s3Generic, overrides);
+}
+
+export function withOverrides(facts: ProfileFacts, overrides: FactOverrides = {}): ProfileFacts {
   const given = Object.entries(overrides).filter(([, value]) => value !== undefined);
   return given.length === 0 ? facts : Object.freeze({ ...facts, ...Object.fromEntries(given) });
 }

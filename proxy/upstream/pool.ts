@@ -87,6 +87,8 @@ export class Endpoint {
   /** `host` or `host:port` when the port is not the scheme's default: the Host field. */
   readonly authority: string;
   readonly url: string;
+  /** An answer of it told what kind of server it is. */
+  isKnown = false;
   readonly #servername: string | null;
   readonly #pool: Pool;
   readonly #connections = new Set<PooledConnection>();

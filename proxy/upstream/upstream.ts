@@ -51,6 +51,11 @@ export interface UpstreamOptions {
   readonly maxAttempts: number;
   readonly callerKeys: CallerKeys;
 }
+  /**
+   * Looks at an answer for what kind of server it is from. True: it told, and no further answer of the
+   * endpoint need be looked at. Absent: nobody wants to know.
+   */
+  readonly lookAt?: (cluster: ClusterId, answer: UpstreamResponse) => boolean;
 
 interface KeyPair {
   readonly accessKeyId: string;
@@ -235,6 +240,9 @@ class Pools implements UpstreamPools, Upstream {
    * @throws S3Error AccessDenied for it; UpstreamError where the cluster's own keys are wanted and
    * there are none.
    */
+        if (!endpoint.isKnown) {
+          endpoint.isKnown = this.#options.lookAt?.(clusterId, response) ?? true;
+        }
   #signing(
     cluster: UpstreamCluster,
     identity: UpstreamIdentity,

@@ -77,6 +77,7 @@ export async function openAdminFixture(options: FixtureOptions): Promise<AdminFi
         knownBefore: () => Promise.resolve(null),
         impliesGrants: false,
       },
+      clusterKinds: { kind: () => null, mismatch: () => null },
       ping: () => Promise.resolve({ kind: "unreachable", reason: "no cluster runs here" }),
       adopt: () =>
         Promise.resolve({ kind: "page", listed: [], known: 0, buckets: [], nextAfter: null }),

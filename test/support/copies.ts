@@ -8,12 +8,17 @@ import {
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
-import { startTestHeadgate, type TestHeadgate } from "./headgate.ts";
+import { type ProfileName, profiles } from "../../proxy/placement/profiles.ts";
+import { startClusters, startTestHeadgate, type TestHeadgate } from "./headgate.ts";
 
 /** `near` and `src` are on cluster a, `far` on b. */
-export async function openCopies(test: Test, profile = "rgw-pacific"): Promise<TestHeadgate> {
+export async function openCopies(
+  test: Test,
+  profile: ProfileName = "rgw-pacific",
+): Promise<TestHeadgate> {
   const headgate = await startTestHeadgate(test, {
     clusters: { a: 1, b: 1 },
+    servers: await startClusters(test, ["a", "b"], profiles[profile]),
     clusterSettings: `profile: ${profile}`,
   });
   for (const [bucket, cluster] of [

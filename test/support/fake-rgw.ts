@@ -29,6 +29,8 @@ export interface FakeRgw {
   readonly requests: FakeRequest[];
   /** Answers in its place where it gives bytes. */
   intercept: ((request: FakeRequest) => string | null) | null;
+  /** Leaves out of its answers what tells that it is an RGW. */
+  nameless: boolean;
   /** Hangs up behind its answer to this path. */
   cuts: string | null;
   /** Stores an object as one that somebody put directly. */
@@ -38,6 +40,8 @@ export interface FakeRgw {
 const modified = "Sun, 29 Nov 2026 12:00:00 GMT";
 const zoneId = "tx00000b257c898f9090b59-006b0ce48e-1052-a";
 
+const ownMarks = /^(?:x-amz-request-id|x-rgw-[a-z-]+): .*\r\n/gm;
+
 export async function fakeRgw(t: Test): Promise<FakeRgw> {
   const objects = new Map<string, FakeObject>();
   const requests: FakeRequest[] = [];
@@ -46,7 +50,8 @@ export async function fakeRgw(t: Test): Promise<FakeRgw> {
       const request = await nextRequest(connection);
       if (request === null) return;
       requests.push(request);
-      connection.write(rgw.intercept?.(request) ?? answerTo(request, objects));
+      const answer = rgw.intercept?.(request) ?? answerTo(request, objects);
+      connection.write(rgw.nameless ? answer.replaceAll(ownMarks, "") : answer);
       if (request.path === rgw.cuts) connection.socket.end();
     }
   });
@@ -55,6 +60,7 @@ export async function fakeRgw(t: Test): Promise<FakeRgw> {
     objects,
     requests,
     intercept: null,
+    nameless: false,
     cuts: null,
     put(path, body, given = {}) {
       const bytes = Buffer.from(body);

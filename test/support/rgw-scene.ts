@@ -28,13 +28,26 @@ interface SceneAnswer {
   readonly code: string | null;
 }
 
-export async function openScene(t: Test, profile: Profile = "rgw-pacific"): Promise<Scene> {
+export interface SceneOptions {
+  /** The upstream's answers do not tell that it is an RGW. */
+  readonly nameless?: boolean;
+  /** Of the cluster, as YAML flow: `honours_conditional_delete: true`. */
+  readonly overrides?: string;
+}
+
+export async function openScene(
+  t: Test,
+  profile: Profile = "rgw-pacific",
+  { nameless = false, overrides = "" }: SceneOptions = {},
+): Promise<Scene> {
   const rgw = await fakeRgw(t);
+  rgw.nameless = nameless;
   const headgate = await startTestHeadgate(t, {
     clusters: { only: 1 },
     servers: {},
     endpoints: { only: rgw.url },
-    clusterSettings: `profile: ${profile}`,
+    clusterSettings: `profile: ${profile}
+    overrides: {${overrides}}`,
   });
   const ask: Scene["ask"] = async (method, path, given = {}) => {
     const { query = "", headers = [], body } = given;
