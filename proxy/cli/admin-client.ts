@@ -55,7 +55,7 @@ export class AdminClient {
         ...(question.body === undefined ? {} : { body: JSON.stringify(question.body) }),
       });
       const text = await response.text();
-      if (!response.ok) return problemOf(response.status, text);
+      if (!response.ok) return problemOf(response.status, text, url);
       const warning = response.headers.get("x-headgate-warning");
       return { kind: "answer", status: response.status, body: bodyOf(response, text), warning };
     } catch (error) {
@@ -71,15 +71,21 @@ function bodyOf(response: Response, text: string): unknown {
   return isJson ? parseJson(text) : text;
 }
 
-function problemOf(status: number, text: string): AdminAnswer {
+function problemOf(status: number, text: string, url: string): AdminAnswer {
   const parsed = parseJson(text);
+  if (parsed === null && text.startsWith("<?xml")) {
+    const message = `There is no admin API at ${url}: it answers as an S3 port, name another with --admin-url`;
+    return { kind: "problem", exit: exitCodes.unreachable, message };
+  }
   const fields = new Map<string, unknown>(
     typeof parsed === "object" && parsed !== null ? Object.entries(parsed) : [],
   );
   const code = fields.get("code");
   const message = fields.get("message");
   const name = typeof code === "string" ? code : `status ${status}`;
-  const told = typeof message === "string" ? message : text.trim().slice(0, 200);
+  const said = typeof message === "string" ? message : text.trim().slice(0, 200);
+  const told =
+    status === 401 ? `${said}, name the file of admin.auth.token_file with --token-file` : said;
   return { kind: "problem", exit: exitOf(status, name), message: `${name}: ${told}` };
 }
 
@@ -98,13 +104,23 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** `ECONNREFUSED` rather than fetch's own `fetch failed`. */
+/** What is behind fetch's own `fetch failed`. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   if (error.name === "TimeoutError") return "no answer in time";
   const { cause } = error;
   if (cause instanceof Error) {
-    return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+    const code = "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+    const text = causes[code];
+    return text === undefined ? code : `${text} (${code})`;
   }
   return error.message;
 }
+
+const causes: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there, --admin-url or HEADGATE_ADMIN_URL name another address",
+  ECONNRESET: "the connection was cut",
+  EHOSTUNREACH: "there is no way to that host",
+  ENOTFOUND: "the host name is not known",
+  ERR_SSL_WRONG_VERSION_NUMBER: "it does not speak TLS, write http://",
+};

@@ -2,6 +2,7 @@
 // comes from a file or is made by the server, which tells it once; none is ever taken from a flag,
 // where other processes and shell histories would see it.
 
+import { reasonOf } from "../config/checks.ts";
 import type { AdminAnswer, Question } from "./admin-client.ts";
 import { type Call, type Command, changeFlags } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -49,8 +50,8 @@ function secretOf(call: Call): string | null | undefined {
   if (file === null) return null;
   try {
     return readText(call, file).replace(/\r?\n$/, "");
-  } catch {
-    call.io.stderr(`Cannot read file "${file}"\n`);
+  } catch (error) {
+    call.io.stderr(`Cannot read file "${file}": ${reasonOf(error)}\n`);
     return undefined;
   }
 }
@@ -123,8 +124,8 @@ async function importUsers(call: Call): Promise<number> {
   let text: string;
   try {
     text = readText(call, file);
-  } catch {
-    call.io.stderr(`Cannot read file "${file}"\n`);
+  } catch (error) {
+    call.io.stderr(`Cannot read file "${file}": ${reasonOf(error)}\n`);
     return exitCodes.failed;
   }
   const reading = readRgwUsers(text);

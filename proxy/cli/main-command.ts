@@ -2,6 +2,7 @@
 // output carries data, standard error talk.
 
 import { parseArgs } from "node:util";
+import { reasonOf } from "../config/checks.ts";
 import { nearestName, readDuration } from "../config/values.ts";
 import { AdminClient } from "./admin-client.ts";
 import { adoptCommand } from "./adopt.ts";
@@ -166,9 +167,23 @@ function parseFlags(
     const parsed = parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
     return { values: parsed.values, operands: parsed.positionals };
   } catch (error) {
-    const told = error instanceof Error ? (error.message.split(/[.\n]/)[0] ?? "") : "";
-    return told === "" ? "Flags are not readable" : told;
+    return flagFault(error, command);
   }
+}
+
+/** What node:util has against a flag, in our words. */
+function flagFault(error: unknown, command: Command): string {
+  const told = error instanceof Error ? error.message : "";
+  const [, given = ""] = /'(?:-\w, )?(--?[\w-]+)/.exec(told) ?? [];
+  const name = given.replace(/^-+/, "");
+  const facts = flagsOf(command);
+  const known = facts[name] ?? Object.values(facts).find(({ short }) => short === name);
+  if (known?.value !== undefined) return `Flag "${given}" needs ${known.value}`;
+  if (known !== undefined) return `Flag "${given}" takes no value`;
+  const names = Object.keys(facts);
+  const nearest = names.find((each) => each.startsWith(name)) ?? nearestName(name, names);
+  if (given === "" || name.length < 2 || nearest === null) return `Unknown flag "${given}"`;
+  return `Unknown flag "${given}", nearest is "--${nearest}"`;
 }
 
 function readClient(text: (flag: string) => string | null, io: CliIo): AdminClient | string {
@@ -180,15 +195,17 @@ function readClient(text: (flag: string) => string | null, io: CliIo): AdminClie
   if (timeout.kind === "wrong") return timeout.message;
   const file = text("token-file") ?? io.env["HEADGATE_ADMIN_AUTH_TOKEN_FILE"] ?? null;
   const token = file === null ? null : readToken(file, io);
-  if (token === undefined) return `Cannot read token file "${file}"`;
+  if (typeof token === "object" && token !== null) {
+    return `Cannot read token file "${file}": ${token.reason}`;
+  }
   return new AdminClient(io.fetch, { url, token, timeoutMs: timeout.value });
 }
 
-function readToken(file: string, io: CliIo): string | undefined {
+function readToken(file: string, io: CliIo): string | { readonly reason: string } {
   try {
     return io.readFile(file).trim();
-  } catch {
-    return undefined; // told as a file that cannot be read
+  } catch (error) {
+    return { reason: reasonOf(error) };
   }
 }
 

@@ -68,7 +68,8 @@ export class Checks {
   }
 }
 
-function reasonOf(error: unknown): string {
+/** Why a file cannot be read, for people: `it does not exist`. */
+export function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : null;
   switch (code) {
     case "ENOENT":

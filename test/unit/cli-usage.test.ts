@@ -42,7 +42,18 @@ t.test("wrong usage is exit 2 and says what is meant", async (t) => {
   t.match(await wrong("cluster drain"), /^Needs ID\n/);
   t.match(await wrong("cluster drain a b"), /^Needs ID\n/);
   t.match(await wrong("cluster list x"), /^Takes no operand\n/);
-  t.match(await wrong("cluster list --verbose"), "Unknown option '--verbose'");
+  t.match(await wrong("cluster list --verbose"), 'Unknown flag "--verbose"\n');
+  t.match(
+    await wrong("creds add K --secret-key s"),
+    'Unknown flag "--secret-key", nearest is "--secret-key-file"',
+  );
+  t.match(await wrong("cluster list --time-out 1s"), 'nearest is "--timeout"');
+  t.match(await wrong("cluster list -x"), 'Unknown flag "-x"');
+  t.match(await wrong("validate --config"), 'Flag "--config" needs FILE');
+  t.match(await wrong("validate -c"), 'Flag "--config" needs FILE');
+  t.match(await wrong("validate -c --strict"), 'Flag "-c" needs FILE');
+  t.match(await wrong("cluster list --json=yes"), 'Flag "--json" takes no value');
+  t.match(await wrong("cluster list --token-file gone"), 'Cannot read token file "gone": it does');
   t.match(await wrong("cluster list -o yaml"), 'Output "yaml" needs json or table');
   t.match(await wrong("cluster list --timeout 5"), "Duration 5 has no unit");
   t.match(await wrong("cluster list --admin-url here"), 'Admin URL "here" is not readable');

@@ -145,6 +145,10 @@ t.test("what is kept and will not be used, or allows nothing, is warned of", asy
   });
   const added = await runHeadgate(`creds add AK --uid u --admin-url ${noSource.adminUrl}`);
   t.match(added.err, "auth.credentials has no source etcd");
+  t.match(await runHeadgate(`creds list --admin-url ${noSource.url}`), {
+    exit: 6,
+    err: /^There is no admin API at http:.*: it answers as an S3 port/,
+  });
 });
 
 t.test("without seal keys nothing is sealed", async (t) => {
