@@ -32,7 +32,7 @@ export function withEmbedded(config: Config, embedded: EmbeddedClusters): Config
       region,
       addressing: "path",
       host: null,
-    forwardedFor: "off",
+      forwardedFor: "off",
       overrides: {},
       weight,
       state: "live",

@@ -350,7 +350,6 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     maxInFlight: listen.maxInFlight,
     uploads: {
       ...listen.uploads,
-      requireContentSha256: auth.requireContentSha256,
       presignedQueryChecksums: auth.presignedQueryChecksums,
     },
     clock: system.clock,

@@ -2,11 +2,17 @@
 // differs. Takes the head of a request, as `curl -v` or a client's debug log shows it, or a presigned
 // URL. Works on text alone: no configuration, no network. The secret is read and never printed.
 
-import { readAuthorization, type SignedAuthorization } from "../s3/authorization.ts";
+import {
+  readAuthorization,
+  readV2Authorization,
+  type SignedAuthorization,
+} from "../s3/authorization.ts";
+import type { V2Authorization } from "../s3/authorization-v2.ts";
 import { S3Error } from "../s3/errors.ts";
 import { type RequestHead, readRequestHead } from "../s3/request-head.ts";
 import { formatAmzDate, SigningKeys } from "../s3/sigv4.ts";
 import { verifySignature } from "../s3/verify.ts";
+import { verifySignatureV2 } from "../s3/verify-v2.ts";
 import type { Call, Command } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
 
@@ -34,7 +40,7 @@ function run(call: Call): number {
     const signedFile = call.text("signed");
     const signed = signedFile === null ? null : readText(call, signedFile);
     const head = readPasted(pasted, call.text("method") ?? "GET");
-    const authorization = readAuthorization(head);
+    const authorization = readV2Authorization(head) ?? readAuthorization(head);
     switch (authorization.kind) {
       case "error":
         throw authorization.error;
@@ -43,6 +49,9 @@ function run(call: Call): number {
       case "header":
       case "presigned":
         return explain({ head, authorization, signed, secret: readSecret(call) }, call);
+      case "header-v2":
+      case "presigned-v2":
+        return explainV2({ head, authorization, secret: readSecret(call) }, call);
     }
   } catch (caught) {
     if (caught instanceof Untold) io.stderr(`${caught.message}\n`);
@@ -73,6 +82,7 @@ function explain(question: Question, call: Call): number {
     nowMs: signedAtMs,
     regions: [],
     keys: new SigningKeys(1),
+    requireContentSha256: true,
     mayExplain: () => true,
   });
   const out = call.io.stdout;
@@ -96,6 +106,52 @@ function explain(question: Question, call: Call): number {
   return exitCodes.failed;
 }
 
+/** Version 2: the bucket is signed wherever it stands, so without settings Host is read both ways. */
+function explainV2(
+  question: Pick<Question, "head" | "secret"> & { readonly authorization: V2Authorization },
+  call: Call,
+): number {
+  const { head, authorization, secret } = question;
+  const { accessKeyId, sessionToken } = authorization;
+  const [label = ""] = head.host.split(".");
+  const results = [null, label].map((hostBucket) => ({
+    hostBucket,
+    result: verifySignatureV2({
+      head,
+      authorization,
+      credentials: { accessKeyId, secretAccessKey: secret, sessionToken },
+      hostBucket,
+      nowMs: authorization.kind === "header-v2" ? authorization.signedAtMs : 0,
+      limits: { maxSkewMs: 0, maxPresignSeconds: Number.MAX_SAFE_INTEGER },
+      mayExplain: () => true,
+    }),
+  }));
+  const out = call.io.stdout;
+  const right = results.find(({ result }) => result.kind === "verified");
+  if (right !== undefined) {
+    out(`The version 2 signature is right for access key "${accessKeyId}"\n`);
+    if (right.hostBucket !== null) {
+      out(`It names the bucket "${label}" in Host, whose domain must be in listen.base_domains\n`);
+    }
+    out(ageTextV2(authorization, call.io.clock.nowMs()));
+    return exitCodes.ok;
+  }
+  const [first] = results;
+  if (first === undefined || first.result.kind === "verified") return exitCodes.failed;
+  const { code, message, details } = first.result.error;
+  out(`${code}: ${message}\n`);
+  const text = details["StringToSign"];
+  if (text !== undefined) out(`\nString to sign, as the request came:\n${indent(text)}`);
+  return exitCodes.failed;
+}
+
+function ageTextV2(authorization: V2Authorization, nowMs: number): string {
+  if (authorization.kind === "header-v2") return skewText(authorization.signedAtMs, nowMs);
+  const { expiresAtMs } = authorization;
+  const verb = expiresAtMs <= nowMs ? "expired" : "expires";
+  return `It ${verb} at ${formatAmzDate(expiresAtMs)}\n`;
+}
+
 function ageText(authorization: SignedAuthorization, nowMs: number): string {
   const { kind, signedAtMs } = authorization;
   const signedAt = formatAmzDate(signedAtMs);
@@ -104,9 +160,13 @@ function ageText(authorization: SignedAuthorization, nowMs: number): string {
     const verb = endsAtMs < nowMs ? "expired" : "expires";
     return `It was signed at ${signedAt} and ${verb} at ${formatAmzDate(endsAtMs)}\n`;
   }
+  return skewText(signedAtMs, nowMs);
+}
+
+function skewText(signedAtMs: number, nowMs: number): string {
   const minutes = Math.round((nowMs - signedAtMs) / 60_000);
   const far = Math.abs(minutes) > 15 ? ", which a server refuses as RequestTimeTooSkewed" : "";
-  return `It was signed at ${signedAt}, ${minutes} minutes before now${far}\n`;
+  return `It was signed at ${formatAmzDate(signedAtMs)}, ${minutes} minutes before now${far}\n`;
 }
 
 /** The lines in which two canonical requests differ. */

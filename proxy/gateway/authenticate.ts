@@ -17,7 +17,6 @@ import type { ChunkSigning } from "../s3/chunk-signatures.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { QueryList } from "../s3/headers.ts";
 import { noTenant } from "../s3/names.ts";
-import { contentSha256 } from "../s3/payload.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import type { SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import { illegality, type TimeLimits, verifySignature } from "../s3/verify.ts";
@@ -88,14 +87,6 @@ export function authenticate(
       query,
     };
   }
-  const needsHash = settings.requireContentSha256 && authorization.kind === "header";
-  if (needsHash && contentSha256(head, "header") === null) {
-    // Said before the signature is tried: it is the commonest omission of hand-made requests.
-    const error = new S3Error("MissingSecurityHeader", {
-      message: 'Header "x-amz-content-sha256" is missing',
-    });
-    return { kind: "failed", error, reason: "malformed" };
-  }
   const request = { head, authorization, nowMs };
   // Before the key is asked for, which may be a request to a cluster.
   const illegal = illegalityOf(request, settings);
@@ -113,11 +104,11 @@ interface SignedRequest {
 
 function illegalityOf(
   { head, authorization, nowMs }: SignedRequest,
-  { regions, limits }: AuthenticationSettings,
+  { regions, limits, requireContentSha256 }: AuthenticationSettings,
 ): S3Error | null {
   const given = { head, nowMs, limits };
   return authorization.kind === "header" || authorization.kind === "presigned"
-    ? illegality({ ...given, authorization, regions })
+    ? illegality({ ...given, authorization, regions, requireContentSha256 })
     : illegalityV2({ ...given, authorization });
 }
 
@@ -155,12 +146,12 @@ function verify(
   | { readonly kind: "error"; readonly error: S3Error } {
   const { keys, regions, limits, explanations, baseDomains } = settings;
   const credentials = credential === null ? null : signingCredentials(credential);
-  const given = { head, credentials, nowMs, limits };
+  const mayExplain = (): boolean => explanations.take(nowMs);
+  const given = { head, credentials, nowMs, limits, mayExplain };
   switch (authorization.kind) {
     case "header":
     case "presigned": {
-      const mayExplain = (): boolean => explanations.take(nowMs);
-      return verifySignature({ ...given, authorization, keys, regions, mayExplain });
+      return verifySignature({ ...given, authorization, keys, regions });
     }
     case "header-v2":
     case "presigned-v2": {

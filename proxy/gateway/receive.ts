@@ -36,7 +36,6 @@ export interface ReceivingParts {
     /** Fewest bytes of an aws-chunked chunk that another one follows; 0: any. */
     readonly minChunkBytes: number;
     readonly unknownChecksums: UnknownChecksums;
-    readonly requireContentSha256: boolean;
     readonly presignedQueryChecksums: "ignore" | "verify";
   };
   readonly timers: Timers;

@@ -56,8 +56,6 @@ type AnyAuthorization = Authorization | V2Authorization;
 export interface PayloadOptions {
   /** Which operation the body is for; without it a PUT is taken for an upload. */
   readonly operation?: S3Operation;
-  /** Whether header authorization must come with x-amz-content-sha256, as on AWS. Default true. */
-  readonly requireContentSha256?: boolean;
   /** Default `reject`. */
   readonly unknownChecksums?: UnknownChecksums;
   /**
@@ -117,9 +115,6 @@ function plainPayload(
 ): PayloadResult {
   const length = bodyLength(head, options.operation ?? null);
   if (typeof length !== "number") return { kind: "error", error: length };
-  if (value === null && authorization.kind === "header" && options.requireContentSha256 !== false) {
-    return refusal("MissingSecurityHeader", 'Header "x-amz-content-sha256" is missing');
-  }
   const sha256 = value === unsignedPayload ? null : value;
   const uploads = head.method === "PUT" || head.method === "POST";
   if (sha256 !== null && uploads && (sha256 === emptyPayloadHash) !== (length === 0)) {

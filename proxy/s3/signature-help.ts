@@ -4,6 +4,7 @@
 // path); a secret, a date or a credential is never varied.
 
 import { fieldValue, type HeaderList } from "./headers.ts";
+import { decodeOnce, encodePath } from "./percent.ts";
 import { encodeQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
 import { emptyPayloadHash, unsignedPayload } from "./sigv4.ts";
@@ -46,25 +47,63 @@ const usualValues: ReadonlyMap<string, readonly string[]> = new Map([
   ["x-forwarded-for", [""]],
 ]);
 
+/** The message of a signature that would be right for the request before a change. */
+export function seemsChanged(what: string): string {
+  return `The signature does not match the request; it would if ${what}, so that seems to have been changed on the way`;
+}
+
 /** Requests that differ from this one in one thing, likeliest first; none for a head beyond 16 KiB. */
 export function* likelyChanges(
   head: RequestHead,
   signedHeaders: readonly string[],
 ): Generator<LikelyChange> {
+  yield* bounded(head, changes(head, signedHeaders));
+}
+
+/**
+ * The same for a version 2 signature, which covers no list of fields but all `x-amz-*`, Content-Type and
+ * Content-MD5, and the path as it was sent.
+ */
+export function* likelyChangesV2(head: RequestHead): Generator<LikelyChange> {
+  yield* bounded(head, changesV2(head));
+}
+
+function* bounded(head: RequestHead, changed: Generator<LikelyChange>): Generator<LikelyChange> {
   let headBytes = head.rawTarget.length;
   for (const [name, value] of head.headers) headBytes += name.length + value.length;
   if (headBytes > maxHeadBytes) return;
   let given = 0;
-  for (const change of changes(head, signedHeaders)) {
+  for (const change of changed) {
     if (given === maxLikelyChanges) return;
     given += 1;
     yield change;
   }
 }
 
+function* changesV2(head: RequestHead): Generator<LikelyChange> {
+  yield* fieldChanges(withField(head, "content-type", contentType(head)), "content-type");
+  for (const [name] of head.headers) {
+    if (!name.startsWith("x-amz-") && name !== "content-md5") continue;
+    const headers = head.headers.filter(([each]) => each !== name);
+    yield { head: { ...head, headers }, what: `header "${name}" was not there` };
+  }
+  const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
+  if (path !== head.rawPath) yield pathChange(head, path, `the path was "${path}"`);
+  yield* targetChanges(head);
+}
+
+/** Empty where there is none: to version 2 that is the same. */
+function contentType({ headers }: RequestHead): string {
+  return fieldValue(headers, "content-type") ?? "";
+}
+
 function* changes(head: RequestHead, signedHeaders: readonly string[]): Generator<LikelyChange> {
   yield* hostChanges(head);
   for (const name of signedHeaders) yield* fieldChanges(head, name);
+  yield* targetChanges(head);
+}
+
+function* targetChanges(head: RequestHead): Generator<LikelyChange> {
   yield* pathChanges(head);
   if (head.method === "HEAD" || head.method === "GET") {
     const method = head.method === "HEAD" ? "GET" : "HEAD";

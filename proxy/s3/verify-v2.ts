@@ -9,6 +9,7 @@ import { S3Error } from "./errors.ts";
 import type { QueryList } from "./headers.ts";
 import { parseQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
+import { likelyChangesV2, seemsChanged } from "./signature-help.ts";
 import { signatureV2, stringToSignV2 } from "./sigv2.ts";
 import { formatAmzDate, type SigningCredentials } from "./sigv4.ts";
 import { nobody, s3TimeLimits, skewError, type TimeLimits, tokenError } from "./verify.ts";
@@ -22,6 +23,8 @@ export interface VerifyV2Request {
   readonly hostBucket: string | null;
   readonly nowMs: number;
   readonly limits?: TimeLimits;
+  /** Asked when a signature does not match: whether to look for what was changed on the way. */
+  readonly mayExplain?: () => boolean;
 }
 
 export type VerifyV2Result =
@@ -41,8 +44,14 @@ export function verifySignatureV2(request: VerifyV2Request): VerifyV2Result {
     const signature = Buffer.from(signatureV2(secretAccessKey, candidate.text), "latin1");
     if (query === null && timingSafeEqual(signature, expected)) query = candidate.query;
   }
+  // Looked for in vain for an unknown key, which shall cost the same.
+  const changed =
+    query === null && request.mayExplain?.() === true ? likelyChange(request, expected) : null;
   if (credentials === null) return { kind: "error", error: new S3Error("InvalidAccessKeyId") };
-  if (query === null) return { kind: "error", error: mismatch(candidates[0]?.text ?? "") };
+  if (query === null) {
+    const [first] = candidates;
+    return { kind: "error", error: mismatch(first?.text ?? "", authorization.signature, changed) };
+  }
   const token = tokenError(authorization.sessionToken, credentials.sessionToken);
   return token === null ? { kind: "verified", query } : { kind: "error", error: token };
 }
@@ -53,6 +62,17 @@ export function illegalityV2(request: UnverifiedV2): S3Error | null {
 }
 
 type UnverifiedV2 = Omit<VerifyV2Request, "credentials" | "hostBucket">;
+
+/** What the signature would be right for; `null` when no likely change explains it. */
+function likelyChange(request: VerifyV2Request, expected: Buffer): string | null {
+  const { secretAccessKey } = request.credentials ?? nobody;
+  for (const { head, what } of likelyChangesV2(request.head)) {
+    const [usual] = candidatesOf({ ...request, head });
+    const signature = Buffer.from(signatureV2(secretAccessKey, usual?.text ?? ""), "latin1");
+    if (timingSafeEqual(signature, expected)) return what;
+  }
+  return null;
+}
 
 function timeError({ authorization, nowMs, limits = s3TimeLimits }: UnverifiedV2): S3Error | null {
   if (authorization.kind === "header-v2") {
@@ -109,9 +129,11 @@ function candidatesOf(request: VerifyV2Request): readonly Candidate[] {
   return [...candidates.values()];
 }
 
-function mismatch(text: string): S3Error {
+function mismatch(text: string, signature: string, changed: string | null): S3Error {
   const shown = Buffer.from(text, "latin1")
     .toString("utf8")
     .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)");
-  return new S3Error("SignatureDoesNotMatch", { details: { StringToSign: shown } });
+  const details = { StringToSign: shown, SignatureProvided: signature };
+  if (changed === null) return new S3Error("SignatureDoesNotMatch", { details });
+  return new S3Error("SignatureDoesNotMatch", { message: seemsChanged(changed), details });
 }

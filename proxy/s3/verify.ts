@@ -9,22 +9,18 @@ import { type KeyObject, timingSafeEqual } from "node:crypto";
 
 import type { SignedAuthorization } from "./authorization.ts";
 import { S3Error } from "./errors.ts";
-import { type HeaderField, type HeaderList, type QueryList, trimBlanks } from "./headers.ts";
+import type { HeaderList, QueryList } from "./headers.ts";
 import { contentSha256 } from "./payload.ts";
-import { decodeOnce, encodePath } from "./percent.ts";
-import { encodeQuery, parseQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
-import { likelyChanges } from "./signature-help.ts";
+import { type Candidate, otherCandidates, usualCandidate } from "./signature-candidates.ts";
+import { likelyChanges, seemsChanged } from "./signature-help.ts";
 import {
-  type CanonicalParts,
   canonicalRequest,
-  canonicalValue,
   formatAmzDate,
   type SigningCredentials,
   type SigningKeys,
   signatureOf,
   stringToSign,
-  unsignedPayload,
 } from "./sigv4.ts";
 
 export interface VerifyRequest {
@@ -38,6 +34,8 @@ export interface VerifyRequest {
   readonly keys: SigningKeys;
   /** Those of S3 unless given. */
   readonly limits?: TimeLimits;
+  /** Header authorization comes with x-amz-content-sha256, as S3 has it; not asked for unless true. */
+  readonly requireContentSha256?: boolean;
   /** Asked when a signature does not match: whether to look for what was changed on the way. */
   readonly mayExplain?: () => boolean;
 }
@@ -62,8 +60,6 @@ export interface TimeLimits {
 export const s3TimeLimits: TimeLimits = { maxSkewMs: 900_000, maxPresignSeconds: 604_800 };
 /** Each candidate costs a hash and an HMAC, which a caller without a right key can make us spend. */
 const maxCandidates = 12;
-/** Spellings of Host besides the one that came. */
-const maxOtherHosts = 2;
 
 /** Stands in for an unknown key, so that the answer takes as long. It opens nothing. */
 export const nobody: SigningCredentials = {
@@ -95,9 +91,10 @@ export function verifySignature(request: VerifyRequest): VerifyResult {
   return { kind: "verified", query: tried.query, path: tried.path };
 }
 
-/** What no credential would make right: scope, time, headers that are not signed. Cheap. */
+/** What no credential would make right: scope, time, headers that are missing or not signed. Cheap. */
 export function illegality(request: Omit<VerifyRequest, "credentials" | "keys">): S3Error | null {
   return (
+    hashError(request) ??
     scopeError(request) ??
     timeError(request.authorization, request.nowMs, request.limits ?? s3TimeLimits) ??
     coverError(request)
@@ -115,6 +112,18 @@ function tryKey(
   if (match.kind === "match") return match;
   const changed = isWhole && request.mayExplain?.() === true ? likelyChange(request, key) : null;
   return { kind: "error", error: mismatch(match.first, request.authorization, changed) };
+}
+
+/** Said first: it is the commonest omission of requests that are made by hand. */
+function hashError({
+  head,
+  authorization,
+  requireContentSha256 = false,
+}: Pick<VerifyRequest, "head" | "authorization" | "requireContentSha256">): S3Error | null {
+  if (!requireContentSha256 || authorization.kind !== "header") return null;
+  if (contentSha256(head, "header") !== null) return null;
+  const message = 'Header "x-amz-content-sha256" is missing';
+  return new S3Error("MissingSecurityHeader", { message });
 }
 
 function scopeError(request: Pick<VerifyRequest, "regions" | "authorization">): S3Error | null {
@@ -247,127 +256,6 @@ function matchingCandidate(request: VerifyRequest, key: KeyObject, most: number)
   return { kind: "none", first };
 }
 
-interface Candidate {
-  readonly parts: Omit<CanonicalParts, "method" | "signedHeaders">;
-  readonly query: QueryList;
-  readonly path: "canonical" | "raw";
-}
-
-function usualCandidate(request: VerifyRequest): Candidate {
-  const { head } = request;
-  const path = encodePath(decodeOnce(head.rawPath) ?? head.rawPath);
-  const query = signedQuery(request, head.query);
-  const fields = signedFields(request, canonicalValue);
-  const [payloadHash] = payloadHashes(request);
-  return { parts: { path, query, fields, payloadHash }, query: head.query, path: "canonical" };
-}
-
-function* otherCandidates(request: VerifyRequest, usual: Candidate): Generator<Candidate> {
-  const { fields, payloadHash } = usual.parts;
-  const [, otherHash] = payloadHashes(request);
-  const hashes = otherHash === undefined ? [payloadHash] : [payloadHash, otherHash];
-  const lists = [fields, ...otherFields(request, fields)];
-  for (const base of [...otherTargets(request, usual), usual]) {
-    for (const text of hashes) {
-      for (const list of lists) {
-        if (base === usual && text === payloadHash && list === fields) continue;
-        yield { ...base, parts: { ...base.parts, fields: list, payloadHash: text } };
-      }
-    }
-  }
-}
-
-/** The usual candidate with the path as sent, with a raw `+` as a plus, and both. */
-function otherTargets(request: VerifyRequest, usual: Candidate): readonly Candidate[] {
-  const { head } = request;
-  const targets: Candidate[] = [];
-  const plus = head.rawQuery.includes("+") ? parseQuery(head.rawQuery, "plus") : null;
-  if (plus !== null) {
-    const parts = { ...usual.parts, query: signedQuery(request, plus) };
-    targets.push({ ...usual, parts, query: plus });
-  }
-  if (usual.parts.path === head.rawPath) return targets;
-  const raw = [usual, ...targets].map(
-    (candidate): Candidate => ({
-      ...candidate,
-      parts: { ...candidate.parts, path: head.rawPath },
-      path: "raw",
-    }),
-  );
-  return [...targets, ...raw];
-}
-
-function signedQuery(request: VerifyRequest, query: QueryList): string {
-  if (request.authorization.kind === "header") return encodeQuery(query);
-  // Only this one is left out, and only of a presigned query.
-  return encodeQuery(query.filter(([name]) => name !== "X-Amz-Signature"));
-}
-
-/** A presigned upload with a pinned body may have been signed with either spelling. */
-function payloadHashes(request: VerifyRequest): readonly [string, string?] {
-  const { kind } = request.authorization;
-  const sent = contentSha256(request.head, kind);
-  // Only plain words, as it may come from the query, where a line break would be legal.
-  if (sent === null || !/^[0-9A-Za-z-]+$/.test(sent)) return [unsignedPayload];
-  return kind === "presigned" && sent !== unsignedPayload ? [sent, unsignedPayload] : [sent];
-}
-
-function signedFields(
-  request: VerifyRequest,
-  spelling: (value: string) => string,
-): readonly HeaderField[] {
-  const { headers } = request.head;
-  return request.authorization.signedHeaders.map((name) => {
-    let joined: string | null = null;
-    for (const [candidate, value] of headers) {
-      if (candidate !== name) continue;
-      joined = joined === null ? spelling(value) : `${joined},${spelling(value)}`;
-    }
-    return [name, joined ?? ""] as const;
-  });
-}
-
-function otherFields(request: VerifyRequest, fields: HeaderList): readonly HeaderList[] {
-  const { host, alternativeHosts = [] } = request.head;
-  const hosts = [...alternativeHosts, ...otherHosts(host)].slice(0, maxOtherHosts);
-  const lists = hosts.map((host) =>
-    fields.map((field) => (field[0] === "host" ? (["host", host] as const) : field)),
-  );
-  const quoted = signedFields(request, quotedValue);
-  const differs = quoted.some(([, text], at) => text !== fields[at]?.[1]);
-  return [...rewrittenFields(request, fields), ...(differs ? [quoted] : []), ...lists];
-}
-
-/** The fields as they stood before a hop rewrote or dropped one, each alone and all together. */
-function rewrittenFields(
-  { head: { alternativeFields = [] } }: VerifyRequest,
-  fields: HeaderList,
-): readonly HeaderList[] {
-  const replaced = (list: HeaderList, [name, value]: HeaderField): HeaderList =>
-    list.map((field) => (field[0] === name ? [name, canonicalValue(value)] : field));
-  const alternatives = alternativeFields.filter(([name, value]) =>
-    fields.some((field) => field[0] === name && field[1] !== canonicalValue(value)),
-  );
-  const each = alternatives.map((alternative) => replaced(fields, alternative));
-  return each.length < 2 ? each : [...each, alternatives.reduceRight(replaced, fields)];
-}
-
-/** Runs of blanks collapse outside double quotes and stay inside them, as older guidance has it. */
-function quotedValue(value: string): string {
-  if (!value.includes('"')) return canonicalValue(value);
-  const pieces = value.split(/("[^"]*")/);
-  return trimBlanks(
-    pieces.map((piece, at) => (at % 2 === 1 ? piece : piece.replace(/[ \t]+/g, " "))).join(""),
-  );
-}
-
-/** Clients and hops differ over whether the scheme's default port belongs into Host. */
-function otherHosts(host: string): readonly string[] {
-  const port = /:(\d+)$/.exec(host.slice(host.lastIndexOf("]") + 1))?.[1];
-  if (port === undefined) return [`${host}:443`, `${host}:80`];
-  return port === "443" || port === "80" ? [host.slice(0, -port.length - 1)] : [];
-}
-
 /** What the signature would be right for; `null` when no likely change explains it. */
 function likelyChange(request: VerifyRequest, key: KeyObject): string | null {
   const { head, authorization } = request;
@@ -396,6 +284,5 @@ function mismatch(
     CanonicalRequest: shown,
   };
   if (changed === null) return new S3Error("SignatureDoesNotMatch", { details });
-  const message = `The signature does not match the request; it would if ${changed}, so that seems to have been changed on the way`;
-  return new S3Error("SignatureDoesNotMatch", { message, details });
+  return new S3Error("SignatureDoesNotMatch", { message: seemsChanged(changed), details });
 }

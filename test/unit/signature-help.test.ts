@@ -4,11 +4,13 @@
 import t from "tap";
 
 import { ExplanationBudget } from "../../proxy/gateway/explanation-budget.ts";
-import { readAuthorization } from "../../proxy/s3/authorization.ts";
+import { readAuthorization, readV2Authorization } from "../../proxy/s3/authorization.ts";
 import type { HeaderField } from "../../proxy/s3/headers.ts";
 import type { RequestHead } from "../../proxy/s3/request-head.ts";
+import { signatureV2, stringToSignV2 } from "../../proxy/s3/sigv2.ts";
 import { formatAmzDate, SigningKeys } from "../../proxy/s3/sigv4.ts";
 import { verifySignature } from "../../proxy/s3/verify.ts";
+import { verifySignatureV2 } from "../../proxy/s3/verify-v2.ts";
 import { runHeadgate } from "../support/cli-run.ts";
 import { credentials, type HandSigned, handSigned, headOf, nowMs } from "../support/s3-request.ts";
 
@@ -158,7 +160,9 @@ t.test("explain-signature says that a right request is right, and how old it is"
   const right = received({ note: "", says: "", signed: {} });
   const around = `* Connected to s3.example.com\n${pasted(right, "> ")}>\n* done\n< HTTP/1.1 403\n`;
   const files = { "request.txt": around, secret: `${credentials.secretAccessKey}\n` };
-  const result = await runHeadgate("explain-signature request.txt --secret-key-file secret", { files });
+  const result = await runHeadgate("explain-signature request.txt --secret-key-file secret", {
+    files,
+  });
   t.equal(result.exit, 0);
   t.match(result.out, 'The signature is right for access key "AKIDEXAMPLE"');
   t.match(result.out, "RequestTimeTooSkewed", "the clock of the test stands at 1970");
@@ -201,6 +205,178 @@ t.test("explain-signature reads a presigned URL", async (t) => {
   t.match(told.out, "SignatureDoesNotMatch");
   t.match(told.out, "host:s3.example.com");
   t.notMatch(told.out, credentials.secretAccessKey);
+});
+
+t.test("explain-signature asks for the hash as the server does", async (t) => {
+  const right = received({ note: "", says: "", signed: {} });
+  const headers = right.headers.filter(([name]) => name !== "x-amz-content-sha256");
+  const files = { "request.txt": pasted({ ...right, headers }) };
+  const told = await runHeadgate("explain-signature request.txt", { files, env });
+  t.equal(told.exit, 1);
+  t.match(told.out, 'MissingSecurityHeader: Header "x-amz-content-sha256" is missing');
+});
+
+// ---- version 2 ----
+
+interface ChangedV2 {
+  readonly note: string;
+  readonly signed: Partial<V2Signed>;
+  /** As it arrived. */
+  readonly sent?: Partial<V2Signed>;
+  readonly says: string | null;
+}
+
+interface V2Signed {
+  readonly method: string;
+  readonly target: string;
+  readonly fields: readonly HeaderField[];
+}
+
+const casesV2: readonly ChangedV2[] = [
+  {
+    note: "a charset added to Content-Type",
+    signed: { fields: [["content-type", "text/csv"]] },
+    sent: { fields: [["content-type", "text/csv; charset=utf-8"]] },
+    says: 'header "content-type" was "text/csv"',
+  },
+  {
+    note: "a Content-Type added",
+    signed: {},
+    sent: { fields: [["content-type", "application/x-www-form-urlencoded"]] },
+    says: 'header "content-type" was empty',
+  },
+  {
+    note: "a Content-Type dropped",
+    signed: { fields: [["content-type", "application/octet-stream"]] },
+    sent: { fields: [] },
+    says: 'header "content-type" was "application/octet-stream"',
+  },
+  {
+    note: "x-amz-cf-id added by a CDN",
+    signed: {},
+    sent: { fields: [["x-amz-cf-id", "abc"]] },
+    says: 'header "x-amz-cf-id" was not there',
+  },
+  {
+    note: "a path that was encoded by the client and not by the hop",
+    signed: { target: "/b/a%20b%2Bc" },
+    sent: { target: "/b/a%20b+c" },
+    says: 'the path was "/b/a%20b%2Bc"',
+  },
+  {
+    note: "HEAD with a URL for GET",
+    signed: {},
+    sent: { method: "HEAD" },
+    says: 'the method was "GET"',
+  },
+  {
+    note: "a sub-resource added",
+    signed: {},
+    sent: { target: "/b/k?acl" },
+    says: 'query parameter "acl" was not there',
+  },
+  {
+    note: "nothing that is likely",
+    signed: { target: "/x" },
+    sent: { target: "/b/k" },
+    says: null,
+  },
+];
+
+const v2Date = new Date(nowMs).toUTCString();
+
+/** A request signed with version 2 in its head, or its query, and changed on its way. */
+function receivedV2(change: ChangedV2, form: "header" | "query"): RequestHead {
+  const own = { method: "GET", target: "/b/k", fields: [] };
+  const signed: V2Signed = { ...own, ...change.signed };
+  const sent: V2Signed = { ...signed, ...change.sent };
+  const [rawPath = ""] = signed.target.split("?");
+  const expires = form === "query" ? String(nowMs / 1000 + 60) : null;
+  const date: readonly HeaderField[] = form === "query" ? [] : [["date", v2Date]];
+  const text = stringToSignV2({
+    method: signed.method,
+    hostBucket: null,
+    rawPath,
+    query: [],
+    headers: [...signed.fields, ...date],
+    expires,
+    emptyValues: "drop",
+    dateBeside: "drop",
+  });
+  const signature = signatureV2(credentials.secretAccessKey, text);
+  const id = credentials.accessKeyId;
+  if (form === "header") {
+    const headers: HeaderField[] = [...sent.fields, ...date];
+    return headOf({
+      ...sent,
+      headers: [...headers, ["authorization", `AWS ${id}:${signature}`]],
+    });
+  }
+  const join = sent.target.includes("?") ? "&" : "?";
+  const query = `AWSAccessKeyId=${id}&Expires=${expires}&Signature=${encodeURIComponent(signature)}`;
+  return headOf({ ...sent, target: `${sent.target}${join}${query}`, headers: sent.fields });
+}
+
+function answerV2(head: RequestHead, explain: boolean) {
+  const authorization = readV2Authorization(head);
+  if (authorization === null || authorization.kind === "error") throw new Error("Not version 2");
+  const all = { head, authorization, credentials, nowMs, hostBucket: null };
+  const result = verifySignatureV2({ ...all, mayExplain: () => explain });
+  return result.kind === "error" ? result.error : null;
+}
+
+t.test("version 2: SignatureDoesNotMatch names what was changed", async (t) => {
+  for (const change of casesV2) {
+    for (const form of ["header", "query"] as const) {
+      const head = receivedV2(change, form);
+      const error = answerV2(head, true);
+      t.equal(error?.code, "SignatureDoesNotMatch", `${form}: ${change.note}`);
+      t.match(Object.keys(error?.details ?? {}), ["StringToSign", "SignatureProvided"]);
+      if (change.says === null) t.notMatch(error?.message, "changed on the way");
+      else t.match(error?.message, change.says);
+      t.notMatch(answerV2(head, false)?.message, "changed on the way");
+    }
+  }
+  const same = { note: "", signed: {}, says: null };
+  for (const form of ["header", "query"] as const)
+    t.equal(answerV2(receivedV2(same, form), true), null);
+});
+
+t.test("explain-signature reads version 2", async (t) => {
+  const [change] = casesV2;
+  if (change === undefined) throw new Error("No case");
+  const right = { ...change, sent: {} };
+  for (const form of ["header", "query"] as const) {
+    const files = {
+      wrong: pasted(receivedV2(change, form)),
+      right: pasted(receivedV2(right, form)),
+    };
+    const wrong = await runHeadgate("explain-signature wrong", { files, env });
+    t.equal(wrong.exit, 1);
+    t.match(wrong.out, /^SignatureDoesNotMatch: .*header "content-type" was "text\/csv"/);
+    t.match(wrong.out, "String to sign, as the request came:\n  GET\n");
+    const told = await runHeadgate("explain-signature right", { files, env });
+    t.equal(told.exit, 0);
+    t.match(told.out, 'The version 2 signature is right for access key "AKIDEXAMPLE"');
+    t.match(told.out, form === "header" ? "RequestTimeTooSkewed" : "expires at 20261129T120100Z");
+    t.notMatch(wrong.out + told.out + wrong.err + told.err, credentials.secretAccessKey);
+  }
+  const text = stringToSignV2({
+    method: "GET",
+    hostBucket: "pictures",
+    rawPath: "/k",
+    query: [],
+    headers: [["date", v2Date]],
+    expires: null,
+    emptyValues: "drop",
+    dateBeside: "drop",
+  });
+  const signature = signatureV2(credentials.secretAccessKey, text);
+  const fields = `Host: pictures.s3.example.com\nDate: ${v2Date}\nAuthorization: AWS AKIDEXAMPLE:${signature}`;
+  const files = { inHost: `GET /k HTTP/1.1\n${fields}\n` };
+  const told = await runHeadgate("explain-signature inHost", { files, env });
+  t.equal(told.exit, 0);
+  t.match(told.out, 'names the bucket "pictures" in Host');
 });
 
 t.test("explain-signature says what it cannot read", async (t) => {
