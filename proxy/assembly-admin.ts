@@ -55,7 +55,7 @@ export async function openAdmin(config: Config, parts: AdminParts): Promise<Admi
       snapshots: ports.snapshots,
       clock,
       placementChanges: placementChanges(views, auditedPorts),
-      ...bucketPorts(config, parts),
+      ...bucketPorts(parts),
       clusterKinds: parts.facts,
       ping: (cluster, asked) =>
         pingCluster(cluster, ports, { ...asked, run: runId(system.random) }),
@@ -89,9 +89,9 @@ interface BucketParts {
 }
 
 /** Adoption and drift, as the admin API asks for them. */
-function bucketPorts(config: Config, parts: BucketParts): Pick<AdminPorts, "adopt" | "drift"> {
+function bucketPorts(parts: BucketParts): Pick<AdminPorts, "adopt" | "drift"> {
   const { ports, discovery, pools } = parts;
-  const listAll = bucketLister(config, ports, pools);
+  const listAll = bucketLister(ports, pools);
   return {
     adopt: (asked) => adoptBuckets({ ports, discovery, listAll }, asked),
     drift: {
@@ -103,13 +103,9 @@ function bucketPorts(config: Config, parts: BucketParts): Pick<AdminPorts, "adop
 }
 
 /** Lists all buckets of an RGW with the cluster's keys, where they may. */
-function bucketLister(
-  config: Config,
-  ports: OperationPorts,
-  pools: UpstreamPools,
-): AdoptPorts["listAll"] {
+function bucketLister(ports: OperationPorts, pools: UpstreamPools): AdoptPorts["listAll"] {
   return async (id, signal) => {
-    const keys = config.clusters.find((cluster) => cluster.id === id)?.credentials ?? null;
+    const keys = pools.clusterKeys(id);
     if (keys === null || ports.facts(id).backend !== "rgw") return null;
     return await listRgwBuckets(id, { keys, ask: pools.askAdmin }, signal);
   };

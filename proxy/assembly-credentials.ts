@@ -1,6 +1,7 @@
 // The credential sources of a Config as running parts: what the gateway asks whose key signed a
 // request, and what the upstream adapter asks for the keys to sign it again with.
 
+import type { Metrics } from "./admin/metrics.ts";
 import type { StoredKeyUse } from "./admin/ports.ts";
 import type { Config } from "./config.ts";
 import { CredentialChain, FixedCredentials } from "./gateway/credential-chain.ts";
@@ -10,8 +11,10 @@ import { SealedCredentials } from "./gateway/sealed-credentials.ts";
 import type { Clock, Log, Meter, Snapshots, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
 import type { Credential, CredentialSource } from "./policy/credential.ts";
-import type { AccessKeyId } from "./s3/names.ts";
+import type { AccessKeyId, ClusterId } from "./s3/names.ts";
+import type { SigningCredentials } from "./s3/sigv4.ts";
 import { type AskAdmin, rgwUserFinder } from "./upstream/admin-ops.ts";
+import { RenewingKeys } from "./upstream/cluster-keys.ts";
 import type { CallerKeys } from "./upstream/upstream.ts";
 
 interface CredentialParts {
@@ -21,6 +24,8 @@ interface CredentialParts {
   readonly log: Log;
   readonly meter: Meter;
   readonly askAdmin: AskAdmin;
+  /** The keys of a cluster that sign now. */
+  readonly clusterKeys: (cluster: ClusterId) => SigningCredentials | null;
   readonly snapshots: Pick<Snapshots, "current">;
 }
 
@@ -49,9 +54,14 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
         return new SealedCredentials({ snapshots, keys: config.sealKeys, impliedGrants, log });
       }
       case "rgw-admin": {
-        const { cluster, keys } = source;
+        const { cluster } = source;
         return new RgwCredentials({
-          ask: rgwUserFinder({ cluster, keys, ask: parts.askAdmin, clock }),
+          ask: rgwUserFinder({
+            cluster,
+            keys: () => source.keys ?? parts.clusterKeys(cluster),
+            ask: parts.askAdmin,
+            clock,
+          }),
           ttlMs: source.cacheTtlMs,
           negativeTtlMs: source.negativeTtlMs,
           maxStaleMs: source.maxStaleMs,
@@ -72,6 +82,22 @@ export function openCredentials(config: Config, parts: CredentialParts): OpenCre
       for (const close of closing) close();
     },
   };
+}
+
+/** The clusters whose keys stand in files. */
+export function openClusterKeys(
+  { clusters }: Config,
+  { timers, fingerprint, log }: Pick<CredentialParts, "timers" | "fingerprint" | "log">,
+  meter: Pick<Metrics, "clusterKeysReloaded">,
+): ReadonlyMap<ClusterId, RenewingKeys> {
+  const renewing = new Map<ClusterId, RenewingKeys>();
+  for (const { id, credentials, keyFiles } of clusters) {
+    if (credentials === null || keyFiles === null) continue;
+    const reloaded = (outcome: "ok" | "failed"): void => meter.clusterKeysReloaded(id, outcome);
+    const options = { cluster: id, timers, fingerprint, log, reloaded };
+    renewing.set(id, new RenewingKeys(credentials, keyFiles, options));
+  }
+  return renewing;
 }
 
 /** `sources`: those of the Config, in its order. */

@@ -38,16 +38,20 @@ export const metricFacts = {
   headgate_policy_eval_duration_seconds: histogram(["entrypoint"], "One evaluation in WASM"),
   headgate_policy_cache_total: counter(["outcome"], "Decisions that were remembered, or not"),
   headgate_cluster_state: gauge(["cluster", "state"], "1 for the state a cluster is in, else 0"),
+  headgate_cluster_keys_reloads_total: counter(
+    ["cluster", "outcome"],
+    "Files of a cluster's keys that changed: read again, or kept as they were",
+  ),
   headgate_cluster_weight: gauge(["cluster"], "Stored weight; kept while draining"),
   headgate_cluster_share_ratio: gauge(["cluster"], "Configured share of the default wheel"),
-  headgate_cluster_routed_writes_total: counter(["cluster", "source"], "Writes placed, by rule"),
-  headgate_cluster_routed_bytes_total: counter(["cluster", "source"], "Bytes placed, by rule"),
-  headgate_cluster_refused_total: counter(["cluster", "reason"], "Writes refused by placement"),
-  headgate_upstream_requests_total: counter(
   headgate_cluster_profile_mismatch: gauge(
     ["cluster"],
     "1 where a cluster is seen to be another kind of server than its profile says, else 0",
   ),
+  headgate_cluster_routed_writes_total: counter(["cluster", "source"], "Writes placed, by rule"),
+  headgate_cluster_routed_bytes_total: counter(["cluster", "source"], "Bytes placed, by rule"),
+  headgate_cluster_refused_total: counter(["cluster", "reason"], "Writes refused by placement"),
+  headgate_upstream_requests_total: counter(
     ["cluster", "operation", "code"],
     "Requests to clusters; code none: no complete answer",
   ),

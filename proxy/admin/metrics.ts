@@ -76,10 +76,11 @@ export class Metrics implements Meter {
   readonly #policyEval = histogram("headgate_policy_eval_duration_seconds", policyBounds);
   readonly #policyCache = family("headgate_policy_cache_total");
   readonly #clusterState = family("headgate_cluster_state");
+  readonly #keysReloads = family("headgate_cluster_keys_reloads_total");
   readonly #clusterWeight = family("headgate_cluster_weight");
   readonly #clusterShare = family("headgate_cluster_share_ratio");
-  readonly #routedWrites = family("headgate_cluster_routed_writes_total");
   readonly #profileMismatch = family("headgate_cluster_profile_mismatch");
+  readonly #routedWrites = family("headgate_cluster_routed_writes_total");
   readonly #routedBytes = family("headgate_cluster_routed_bytes_total");
   readonly #refused = family("headgate_cluster_refused_total");
   readonly #upstreamRequests = family("headgate_upstream_requests_total");
@@ -182,12 +183,17 @@ export class Metrics implements Meter {
     this.#skipVerify.cell(cluster).value = skipsVerify ? 1 : 0;
   }
 
-  storeCalled(kind: "range" | "txn" | "watch" | "lease"): void {
   /** Whether a cluster is seen to be what its profile is not. */
   profileMismatch(cluster: ClusterId, isSeen: boolean): void {
     this.#profileMismatch.cell(cluster).value = isSeen ? 1 : 0;
   }
 
+  /** Files of a cluster's own keys had changed. */
+  clusterKeysReloaded(cluster: ClusterId, outcome: "ok" | "failed"): void {
+    this.#keysReloads.cell(cluster, outcome).value += 1;
+  }
+
+  storeCalled(kind: "range" | "txn" | "watch" | "lease"): void {
     this.#stateRequests.cell(kind).value += 1;
   }
 
@@ -238,8 +244,10 @@ export class Metrics implements Meter {
       this.#policyEval,
       this.#policyCache,
       this.#clusterState,
+      this.#keysReloads,
       this.#clusterWeight,
       this.#clusterShare,
+      this.#profileMismatch,
       this.#routedWrites,
       this.#routedBytes,
       this.#refused,
@@ -247,7 +255,6 @@ export class Metrics implements Meter {
       this.#upstreamDuration,
       this.#upstreamRetries,
       this.#skipVerify,
-      this.#profileMismatch,
       this.#bucketsDiscovered,
       this.#bucketDrift,
       this.#stateRequests,

@@ -98,7 +98,6 @@ function authority(file: string | undefined, path: SettingPath, checks: Checks):
 
 function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOverrides {
   return {
-    verifiesPayloadHash: given.verifies_payload_hash,
     takesTrailers: given.takes_trailers,
     verifiesChecksums: given.verifies_checksums,
     keepsAwsChunked: given.keeps_aws_chunked,

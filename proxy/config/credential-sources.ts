@@ -49,8 +49,8 @@ export type CredentialSourceConfig =
   | {
       readonly kind: "rgw-admin";
       readonly cluster: ClusterId;
-      /** With caps `users=read`. */
-      readonly keys: KeyPair;
+      /** With caps `users=read`; null: those of the cluster. */
+      readonly keys: KeyPair | null;
       readonly cacheTtlMs: number;
       readonly negativeTtlMs: number;
       readonly maxStaleMs: number;
@@ -198,8 +198,7 @@ function rgwSource(source: Source, work: SourceWork): readonly CredentialSourceC
   const own = keyPairOf(source, checks, at);
   // What is wrong with the cluster's own keys is said where they stand.
   const unheard = new Checks(() => ({ source: "", position: null }), work.options.readFile);
-  const keys = own ?? keyPairOf(cluster.credentials ?? {}, unheard, []);
-  if (keys === null) {
+  if (own === null && keyPairOf(cluster.credentials ?? {}, unheard, []) === null) {
     checks.fault(at, "Needs both access_key_id and secret_access_key, here or at the cluster", [
       ["clusters"],
     ]);
@@ -216,7 +215,7 @@ function rgwSource(source: Source, work: SourceWork): readonly CredentialSourceC
     {
       kind: "rgw-admin",
       cluster: id,
-      keys,
+      keys: own,
       cacheTtlMs: source.cache_ttl ?? 60_000,
       negativeTtlMs: source.negative_ttl ?? 10_000,
       maxStaleMs: source.max_stale ?? 3_600_000,

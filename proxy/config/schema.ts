@@ -93,9 +93,6 @@ function fact(description: string) {
 
 /** Single facts of a profile, for a cluster that differs from it; placement/profiles.ts says more. */
 const overrides = group({
-  verifies_payload_hash: fact(
-    "Checks a hash in x-amz-content-sha256; Headgate does so itself in any case",
-  ),
   takes_trailers: fact("Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
   verifies_checksums: fact("Checks x-amz-checksum-* and keeps it with the object"),
   keeps_aws_chunked: fact("Stores `aws-chunked` with the object when it is told of it"),

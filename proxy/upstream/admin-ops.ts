@@ -14,6 +14,7 @@ import { type RgwUser, readRgwUser } from "../s3/rgw-user.ts";
 interface KeyPair {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+  readonly sessionToken?: string | null;
 }
 
 /** What can be asked of an RGW's admin API; upstream.ts. */
@@ -48,7 +49,8 @@ const unknownCodes: ReadonlySet<string> = new Set([
 
 interface AdminOpsOptions {
   readonly cluster: ClusterId;
-  readonly keys: KeyPair;
+  /** Those to ask with now; null: there are none. */
+  readonly keys: () => KeyPair | null;
   readonly ask: AskAdmin;
   readonly clock: Pick<Clock, "monotonicMs">;
 }
@@ -70,11 +72,14 @@ async function findRgwUser(
   signal: CancelSignal,
 ): Promise<RgwUserAnswer> {
   const { clock, proof } = options;
+  const keys = options.keys();
+  if (keys === null) return { kind: "unavailable", reason: "the cluster has no keys here" };
+  const asked = { ...options, keys };
   try {
-    const answer = await askUser(accessKeyId, options, signal);
+    const answer = await askUser(accessKeyId, asked, signal);
     if (answer.kind !== "denied" && answer.kind !== "refused") return answer;
     if (clock.monotonicMs() < proof.untilMs) return { kind: "unknown" };
-    const itself = await askUser(options.keys.accessKeyId, options, signal);
+    const itself = await askUser(keys.accessKeyId, asked, signal);
     if (itself.kind === "user") {
       proof.untilMs = clock.monotonicMs() + provenForMs;
       return { kind: "unknown" };
@@ -93,7 +98,7 @@ type Told = RgwUserAnswer | { readonly kind: "denied" } | { readonly kind: "refu
 
 async function askUser(
   accessKeyId: string,
-  { cluster, keys, ask }: AdminOpsOptions,
+  { cluster, keys, ask }: Omit<AdminOpsOptions, "keys"> & { readonly keys: KeyPair },
   signal: CancelSignal,
 ): Promise<Told> {
   const query = [

@@ -19,6 +19,7 @@ import type { AccessKeyId, ClusterId, TenantName } from "../s3/names.ts";
 import { noTenant, parseBucketName, parseObjectKey } from "../s3/names.ts";
 import { formatAmzDate, type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import type { AskAdmin } from "./admin-ops.ts";
+import type { RenewingKeys } from "./cluster-keys.ts";
 import { AttemptFailure } from "./forward.ts";
 import {
   Endpoint,
@@ -50,12 +51,14 @@ export interface UpstreamOptions {
   /** Attempts of a request in all, 1 for no retry. */
   readonly maxAttempts: number;
   readonly callerKeys: CallerKeys;
-}
+  /** Keys of clusters that may change while this runs: they sign in place of `credentials`. */
+  readonly renewing?: ReadonlyMap<ClusterId, RenewingKeys>;
   /**
    * Looks at an answer for what kind of server it is from. True: it told, and no further answer of the
    * endpoint need be looked at. Absent: nobody wants to know.
    */
   readonly lookAt?: (cluster: ClusterId, answer: UpstreamResponse) => boolean;
+}
 
 interface KeyPair {
   readonly accessKeyId: string;
@@ -84,6 +87,8 @@ export interface UpstreamPools {
   readonly upstream: Upstream;
   /** GET of an RGW's admin API; the metrics of S3 requests do not count it. */
   readonly askAdmin: AskAdmin;
+  /** The keys of a cluster that sign now; null: it has none here. */
+  readonly clusterKeys: (cluster: ClusterId) => SigningCredentials | null;
   /** Replaces the clusters; connections to endpoints that stay are kept. */
   configure(clusters: readonly UpstreamCluster[]): void;
   /** One row per endpoint. */
@@ -156,7 +161,46 @@ class Pools implements UpstreamPools, Upstream {
     const target = this.#reachable(clusterId);
     const signing = this.#signing(target.cluster, request.identity);
     const credentials = signing instanceof Promise ? await signing : signing;
-    return await this.#exchange(target, { request, credentials, signal, counted: true });
+    const exchange = { request, credentials, signal, counted: true };
+    const response = await this.#exchange(target, exchange);
+    const { status } = response;
+    // AWS refuses keys with 400 and 403, an RGW with 403; to HEAD with nothing else.
+    return status === 403 || status === 400
+      ? await this.#renewed(target, exchange, response)
+      : response;
+  }
+
+  readonly clusterKeys = (cluster: ClusterId): SigningCredentials | null =>
+    this.#options.renewing?.get(cluster)?.current() ??
+    this.#targets.get(cluster)?.cluster.credentials ??
+    null;
+
+  /**
+   * The answer to the same request once more, if the keys that signed it were exchanged: the cluster may
+   * have refused the old ones. Without others, or where the body is gone, what it answered.
+   */
+  async #renewed(
+    target: Target,
+    exchange: Exchange,
+    response: UpstreamResponse,
+  ): Promise<UpstreamResponse> {
+    const { request, credentials } = exchange;
+    const { id } = target.cluster;
+    const renewing = this.#options.renewing?.get(id);
+    // A caller's own keys are not ours to renew.
+    if (
+      renewing === undefined ||
+      credentials === null ||
+      isCallers(target.cluster, request.identity)
+    ) {
+      return response;
+    }
+    const renewed = await renewing.renew(credentials);
+    if (renewed === null || request.body?.kind === "stream") return response;
+    response.body.cancel();
+    const again = await this.#exchange(target, { ...exchange, credentials: renewed });
+    this.#options.meter.upstreamRetried(id, again.status < 400 ? "ok" : "failed");
+    return again;
   }
 
   readonly askAdmin: AskAdmin = async (clusterId, question, signal) => {
@@ -175,7 +219,7 @@ class Pools implements UpstreamPools, Upstream {
     };
     // The admin API stands at a path, whatever the addressing of buckets is.
     const cluster: UpstreamCluster = { ...target.cluster, addressing: "path" };
-    const credentials = { ...question.keys, sessionToken: null };
+    const credentials = { sessionToken: null, ...question.keys };
     return await this.#exchange(
       { ...target, cluster },
       { request, credentials, signal, counted: false },
@@ -196,6 +240,9 @@ class Pools implements UpstreamPools, Upstream {
       try {
         const response = await this.#attempt(endpoint, target.cluster, { ...exchange, startedMs });
         if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "ok");
+        if (!endpoint.isKnown) {
+          endpoint.isKnown = this.#options.lookAt?.(clusterId, response) ?? true;
+        }
         return response;
       } catch (caught) {
         if (!(caught instanceof AttemptFailure)) throw caught;
@@ -240,16 +287,14 @@ class Pools implements UpstreamPools, Upstream {
    * @throws S3Error AccessDenied for it; UpstreamError where the cluster's own keys are wanted and
    * there are none.
    */
-        if (!endpoint.isKnown) {
-          endpoint.isKnown = this.#options.lookAt?.(clusterId, response) ?? true;
-        }
   #signing(
     cluster: UpstreamCluster,
     identity: UpstreamIdentity,
   ): SigningCredentials | null | Promise<SigningCredentials> {
     if (identity.kind === "anonymous") return null;
-    if (identity.kind === "service" || cluster.identity === "service") {
-      if (cluster.credentials !== null) return cluster.credentials;
+    if (!isCallers(cluster, identity)) {
+      const keys = this.clusterKeys(cluster.id);
+      if (keys !== null) return keys;
       throw unreachable(cluster.id, "it has no credentials here");
     }
     const pairs = this.#options.callerKeys(identity.accessKeyId);
@@ -331,6 +376,14 @@ class Pools implements UpstreamPools, Upstream {
     }
     return this.#amzDate;
   }
+}
+
+/** Whether a caller's keys sign, not the cluster's. */
+function isCallers(
+  cluster: UpstreamCluster,
+  identity: UpstreamIdentity,
+): identity is Extract<UpstreamIdentity, { kind: "caller" }> {
+  return identity.kind === "caller" && cluster.identity !== "service";
 }
 
 function callerCredentials(

@@ -1,6 +1,7 @@
 // A whole Headgate in this process, over demo clusters that can be looked into: what the wire tests
 // talk to. Everything is real but the clusters' storage and the placement state, which is memory.
 
+import { readFileSync } from "node:fs";
 import { S3Client } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
 import type { Headgate } from "../../proxy/assembly.ts";
@@ -73,6 +74,8 @@ export interface TestHeadgateOptions {
   readonly credentials?: string;
   /** In place of that file: entries of `auth.credentials` as YAML flow. */
   readonly sources?: string;
+  /** In place of the keys that sign at every cluster, as YAML flow; files of the disk may be named. */
+  readonly clusterKeys?: string;
   /** One more line of YAML for every cluster, `tls: {ca_file: ca.pem}`. */
   readonly clusterSettings?: string;
   readonly states?: Readonly<Record<string, string>>;
@@ -205,7 +208,7 @@ function testConfig(
     weight: ${weight}
     identity: ${options.identities?.[id] ?? "service"}
     state: ${options.states?.[id] ?? "live"}
-    credentials: {access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}
+    credentials: ${options.clusterKeys ?? `{access_key_id: ${clusterKeys.accessKeyId}, secret_access_key: ${clusterKeys.secretAccessKey}}`}
     ${options.clusterSettings ?? ""}`,
   );
   const files: Readonly<Record<string, string>> = {
@@ -230,6 +233,7 @@ ${options.settings ?? ""}
     embedded: false,
     readFile: (path) => {
       const text = files[path];
+      if (text === undefined && !path.startsWith("/test/")) return readFileSync(path, "utf8");
       if (text === undefined) throw Object.assign(new Error("no such file"), { code: "ENOENT" });
       return text;
     },

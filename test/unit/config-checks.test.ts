@@ -31,6 +31,7 @@ t.test("secrets come directly or from a file, never both", async (t) => {
   t.strictSame(config.clusters[0]?.credentials, {
     accessKeyId: "AK",
     secretAccessKey: secretText,
+    sessionToken: null,
   });
   const faults = (keys: string) =>
     faultsOf(load({ "headgate.yaml": file(keys), "a.sk": secretText, empty: "\n" }));

@@ -422,7 +422,7 @@ t.test("settings of a source belong to that source", async (t) => {
     {
       kind: "rgw-admin",
       cluster: "a",
-      keys: { accessKeyId: "CK", secretAccessKey: "CS" },
+      keys: null,
       cacheTtlMs: 60_000,
       negativeTtlMs: 10_000,
       maxStaleMs: 3_600_000,

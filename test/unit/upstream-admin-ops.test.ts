@@ -40,7 +40,7 @@ function finder(answers: Readonly<Record<string, Answer>>) {
   const clock = handClock();
   const find = rgwUserFinder({
     cluster,
-    keys,
+    keys: () => keys,
     clock,
     ask: (_cluster, { query }) => {
       const key = query.find(([name]) => name === "access-key")?.[1] ?? "";
