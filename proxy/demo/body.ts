@@ -4,9 +4,9 @@
 
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { Admitted } from "./admission.ts";
+import type { DemoFacts } from "./request.ts";
 import { type TakenBody, takeBody } from "./taken-body.ts";
 
 /** A demo cluster keeps everything in memory. */
@@ -16,7 +16,7 @@ const bodyLimitBytes = 1024 * 1024 * 1024;
 export async function readBody(
   message: IncomingMessage,
   admitted: Admitted,
-  facts: ProfileFacts,
+  facts: DemoFacts,
 ): Promise<TakenBody> {
   const { wireLengthBytes: lengthBytes, sha256 } = admitted.payload;
   if (lengthBytes === null) throw new S3Error("MissingContentLength");
@@ -34,7 +34,7 @@ export async function readBody(
   }
   const bytes = Buffer.concat(chunks, size);
   if (size !== lengthBytes || !message.complete) throw new S3Error("IncompleteBody");
-  if (sha256 !== null && facts.verifiesPayloadHash) {
+  if (sha256 !== null && facts.believesHashes !== true) {
     const isRight = createHash("sha256").update(bytes).digest("hex") === sha256;
     if (!isRight) throw new S3Error("XAmzContentSHA256Mismatch");
   }

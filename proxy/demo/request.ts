@@ -18,10 +18,15 @@ export interface DemoRequest {
   readonly body: Buffer;
 }
 
+/** What a demo cluster does, right or wrong. */
+export type DemoFacts = ProfileFacts & {
+  /** Looks at no hash that a body is signed with. */
+  readonly believesHashes?: boolean;
+};
+
 export interface DemoPorts {
   readonly store: DemoStore;
-  /** What the cluster does, right or wrong. */
-  readonly facts: ProfileFacts;
+  readonly facts: DemoFacts;
   readonly nowMs: () => number;
   /** Fresh lower-case hex text for upload ids. */
   readonly newId: () => string;

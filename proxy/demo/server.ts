@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock, Random } from "../placement/ports.ts";
-import { type ProfileFacts, profiles } from "../placement/profiles.ts";
+import { profiles } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import { type BucketName, parseBucketName } from "../s3/names.ts";
 import { type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
@@ -16,7 +16,7 @@ import type { DemoFault, FaultRule } from "./faults.ts";
 import { sortedParts } from "./multipart-operations.ts";
 import { DemoStore, type StoredObject, type StoredPart } from "./object-store.ts";
 import { answerRequest, publicWriteOperations } from "./operations.ts";
-import type { DemoPorts } from "./request.ts";
+import type { DemoFacts, DemoPorts } from "./request.ts";
 
 export interface DemoServerOptions {
   /** 0: any free port. */
@@ -27,7 +27,7 @@ export interface DemoServerOptions {
   /** Smallest multipart part but the last. Default 5 MiB, as on S3. */
   readonly minPartBytes?: number;
   /** The kind of server it plays; default that of AWS, which verifies everything. */
-  readonly facts?: ProfileFacts;
+  readonly facts?: DemoFacts;
   readonly fault?: FaultRule;
 }
 

@@ -46,7 +46,7 @@ class Probe {
 }
 
 /** Names of the objects that a run may leave behind, which `removeProbe` deletes. */
-const names = ["object", "hash", "trailer", "checksum", "copy", "parts"] as const;
+const names = ["object", "trailer", "checksum", "copy", "parts"] as const;
 
 /**
  * Asks for every fact that can be asked for. What cannot be told of an answer is left out.
@@ -82,7 +82,6 @@ export async function removeProbe(
 }
 
 async function seenOfBodies(probe: Probe): Promise<SeenFacts> {
-  const hash = await probe.put("hash", { payloadSha256: "0".repeat(64) });
   const trailer = await probe.ask("PutObject", "trailer", {
     headers: [["content-encoding", "aws-chunked"]],
     body: trailingBody(probeCrc32),
@@ -97,7 +96,6 @@ async function seenOfBodies(probe: Probe): Promise<SeenFacts> {
     : await probe.put("trailer", { headers: [["content-encoding", "aws-chunked"]] });
   const kept = encoded.status === 200 ? await probe.ask("HeadObject", "trailer") : null;
   return {
-    verifiesPayloadHash: hash.status !== 200,
     takesTrailers,
     verifiesChecksums: checksum.status !== 200,
     ...(kept === null

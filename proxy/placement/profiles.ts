@@ -12,11 +12,6 @@
 export interface ProfileFacts {
   readonly backend: "rgw" | "s3";
   /**
-   * Verifies a hex x-amz-content-sha256 and stores nothing when it differs. No upload rests on it: the
-   * hash that a client signed is always compared here. Cautious: false.
-   */
-  readonly verifiesPayloadHash: boolean;
-  /**
    * Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER. RGW does from 18.2.5 on; before, it takes the value for
    * a hash and answers 400. Cautious: false.
    */
@@ -65,7 +60,6 @@ export interface ProfileFacts {
 
 const pacific: ProfileFacts = Object.freeze({
   backend: "rgw",
-  verifiesPayloadHash: true,
   takesTrailers: false,
   verifiesChecksums: false,
   keepsAwsChunked: true,
@@ -93,7 +87,6 @@ const squid: ProfileFacts = Object.freeze({ ...reef, verifiesChecksums: true });
 
 const aws: ProfileFacts = Object.freeze({
   backend: "s3",
-  verifiesPayloadHash: true,
   takesTrailers: true,
   verifiesChecksums: true,
   keepsAwsChunked: false,
@@ -113,7 +106,6 @@ const aws: ProfileFacts = Object.freeze({
 const s3Generic: ProfileFacts = Object.freeze({
   ...pacific,
   backend: "s3",
-  verifiesPayloadHash: false,
   honoursConditionalPut: false,
   conditionalEtagQuotes: "keep",
 });

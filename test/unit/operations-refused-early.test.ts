@@ -33,7 +33,8 @@ t.test("an upload that cannot succeed is tried only where it surely does not", a
       const upstream = { status: 412, headers: [], body: { cancel: () => undefined } };
       return Promise.resolve({ ...upstream, body: Object.assign(emptyBody(), upstream.body) });
     };
-    const ports = { facts: () => profileFacts(profile, undefined), upstream: { send } };
+    const facts = profileFacts(profile, undefined);
+    const ports = { facts: () => facts, isShown: () => true, upstream: { send } };
     await uploadRefusal(request, only<OperationPorts>(ports), cluster);
     return asked;
   };

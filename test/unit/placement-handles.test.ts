@@ -162,5 +162,5 @@ t.test("profiles tell RGW from S3 and unknown names get the cautious row", async
   t.equal(profileFacts("aws").honoursConditionalDelete, true);
   t.equal(isProfileName("toString"), false);
   t.equal(profileFacts("toString"), profileFacts("s3-generic"));
-  t.equal(profileFacts("s3-generic").verifiesPayloadHash, false);
+  t.equal(profileFacts("s3-generic").honoursConditionalPut, false);
 });

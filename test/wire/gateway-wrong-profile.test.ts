@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -106,11 +107,12 @@ t.test("an RGW that is configured as aws gets and gives nothing that it misreads
   const whole = await ask("GET", "/rep/k", { headers: resumed });
   t.strictSame([whole.status, whole.body], [200, "0123456789"], "no two objects in one");
   const uploaded = headgate.client({ requestChecksumCalculation: "WHEN_SUPPORTED" });
+  const Body = Readable.from([Buffer.alloc(100_000)]);
   await uploaded.send(
-    new PutObjectCommand({ Bucket: "rep", Key: "t", Body: Buffer.alloc(100_000) }),
+    new PutObjectCommand({ Bucket: "rep", Key: "t", Body, ContentLength: 100_000 }),
   );
   t.equal(rgw.objects.get("/rep/t")?.body.length, 100_000);
-  t.notMatch(rgw.requests.at(-1)?.headers.get("content-encoding") ?? "", "aws-chunked");
+  t.notOk(rgw.requests.at(-1)?.headers.has("x-amz-trailer"));
   const query = `partNumber=1&uploadId=${await begin(scene, "/rep/k")}`;
   rgw.put("/rep/100%25", "source");
   rgw.requests.length = 0;
