@@ -1,6 +1,7 @@
 // What an RGW misreads or leaves out, answered by Headgate in front of it as S3 answers it: attributes,
-// parts, conditions of reads and writes, ETags, 304, errors. Where it says "bare", the RGW itself is
-// asked, so that a release that has learned it is noticed.
+// parts, conditions of reads and writes, ETags, 304, errors; then each repair and shield with inputs that
+// were generated. Where it says "bare", the RGW itself is asked, so that a release that has learned it is
+// noticed.
 
 import {
   type CompletedPart,
@@ -18,7 +19,10 @@ import {
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
-import { withLab } from "./support/lab.ts";
+import { repairProperties } from "./support/generated-repairs.ts";
+import { shieldProperties } from "./support/generated-shields.ts";
+import { uploadProperties } from "./support/generated-uploads.ts";
+import { type Lab, type RealTest, withLab } from "./support/lab.ts";
 import { testBytes } from "./support/s3.ts";
 
 const partBytes = 5 * 2 ** 20;
@@ -56,10 +60,10 @@ async function parts(
   return { UploadId, Parts };
 }
 
-withLab(t, [], async (lab, test) => {
+async function testRepairs(lab: Lab, test: RealTest): Promise<void> {
   const headgate = await lab.headgate({
     name: "repairs",
-    clusters: lab.clusters({ a: 1, b: 0 }),
+    clusters: lab.clusters({ a: 1, b: 0 }).slice(0, 1),
     prefix: "/headgate-repairs/",
   });
   const client = lab.client(headgate);
@@ -201,4 +205,11 @@ withLab(t, [], async (lab, test) => {
     const missing = new GetObjectCommand({ Bucket: "no-such-bucket-here", Key: "k" });
     t.match(await failure(client.send(missing)), { name: "NoSuchBucket", message: /\w+/ });
   });
-});
+
+  const scene = { lab, test, headgate, client, direct: lab.direct("a"), bucket: Bucket };
+  uploadProperties(scene);
+  repairProperties(scene);
+  shieldProperties(scene);
+}
+
+for (const generation of [16, 18] as const) withLab(t, [], testRepairs, { generation });
