@@ -97,7 +97,7 @@ for (const [fact, ask] of Object.entries(requests)) {
     const flipped = value === "keep" ? "strip" : value !== true;
     const plain = await seen(t, ask, "aws", "");
     t.strictSame(
-      await seen(t, ask, "aws", `${settingName(fact)}: ${value}`),
+      await seen(t, ask, "aws", `${settingName(fact)}: ${String(value)}`),
       plain,
       "the same twice",
     );
