@@ -40,7 +40,7 @@ export function repairProperties(scene: Scene): void {
     fc.record({
       key: keys,
       first: bodies(),
-      then: bodies(1),
+      later: bodies(1),
       other: fc.uuid(),
       bare: fc.boolean(),
     }),

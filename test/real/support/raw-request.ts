@@ -1,7 +1,6 @@
 // One S3 request as a test spells it: signed over exactly its fields or not at all, sent on a connection
 // of its own, answered as it came. What an SDK would not send, or would hide in its answer.
 
-import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { formatAmzDate, SigningKeys, signRequest } from "../../../proxy/s3/sigv4.ts";
 import { chunkFrame, frameBytes } from "../../support/s3-chunked.ts";
@@ -125,11 +124,13 @@ async function exchange(
     setHost: false,
     agent: false,
   });
-  // An early refusal may close while the body is still written.
-  sent.on("error", () => undefined);
-  const answered = once(sent, "response");
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.once("response", resolve);
+    // Also when an early refusal closes while the body is still written: it has been answered by then.
+    sent.on("error", reject);
+  });
   sent.end(sending.body);
-  const [answer]: [IncomingMessage] = (await answered) as [IncomingMessage];
+  const answer = await answered;
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk);
   const body = Buffer.concat(chunks);
