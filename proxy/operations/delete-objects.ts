@@ -53,6 +53,7 @@ export async function deleteObjects(
 ): Promise<OperationAnswer> {
   const { deletion, record } = request;
   if (deletion === null || record === null) throw new S3Error("MalformedXML");
+  if (!deletion.digested) assertNoneDemanded(request, ports);
   const { entries, quiet } = deletion;
   const tasks = await planned(entries, request, ports);
   const open = [...tasks.values()].filter(({ outcome }) => outcome === null);
@@ -73,6 +74,18 @@ export async function deleteObjects(
   const [only] = asked;
   const cluster = asked.size === 1 && only !== undefined ? only : null;
   return documentAnswer(deleteResultDocument(rows, quiet), cluster);
+}
+
+/** AWS takes no document without a digest; an RGW does, and its clients may count on that. */
+function assertNoneDemanded({ candidates }: OperationRequest, ports: OperationPorts): void {
+  const demanded = candidates.every((cluster) => {
+    const { backend, verifiesChecksums } = ports.facts(cluster);
+    return backend === "s3" && verifiesChecksums;
+  });
+  if (!demanded) return;
+  throw new S3Error("InvalidRequest", {
+    message: "Deleting several objects needs Content-MD5 or a checksum in x-amz-checksum-*",
+  });
 }
 
 const unanswered: DeleteOutcome = {

@@ -33,6 +33,8 @@ export interface Deletion {
   readonly entries: readonly DeleteEntry[];
   /** Answer failures only. */
   readonly quiet: boolean;
+  /** It came with a digest, beside what its signature holds of it. */
+  readonly digested: boolean;
 }
 
 export type DeletionReading =
@@ -68,7 +70,16 @@ export function readDeleteRequest(body: Uint8Array, headers: HeaderList): Deleti
     });
   }
   const quiet = childText(reading.root, "Quiet")?.trim().toLowerCase() === "true";
-  return { kind: "deletion", deletion: { entries, quiet } };
+  return { kind: "deletion", deletion: { entries, quiet, digested: isDigested(headers) } };
+}
+
+function isDigested(headers: HeaderList): boolean {
+  return headers.some(
+    ([name]) =>
+      name === "content-md5" ||
+      name === "x-amz-trailer" ||
+      (name.startsWith("x-amz-checksum-") && !/-(?:algorithm|mode|type)$/.test(name)),
+  );
 }
 
 function refuse(code: S3ErrorCode, message?: string): DeletionReading {

@@ -38,7 +38,7 @@ function asked(headgate: TestHeadgate): number {
 }
 
 async function post(
-  headgate: TestHeadgate,
+  headgate: Pick<TestHeadgate, "url">,
   body: string,
   headers: readonly (readonly [string, string])[] = [],
 ): Promise<string> {
@@ -187,7 +187,27 @@ t.test("what is no valid request deletes nothing", async (t) => {
   t.strictSame(left(headgate), []);
 });
 
-t.test("no digest is demanded, and a full body fits", async (t) => {
+t.test("a digest is demanded where every cluster is an AWS S3", async (t) => {
+  const document = "<Delete><Object><Key>k</Key></Object></Delete>";
+  const digest = createHash("sha256").update(document).digest("base64");
+  const settings = "profile: aws";
+  const { url, s3, clusters } = await startTestHeadgate(t, { clusterSettings: settings });
+  await s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  const rows: readonly (readonly [string, string, string])[] = [
+    ["x-amz-checksum-algorithm", "SHA256", "InvalidRequest"],
+    ["x-amz-meta-none", "", "InvalidRequest"],
+    ["content-md5", md5(document), "200 OK"],
+    ["x-amz-checksum-sha256", digest, "200 OK"],
+  ];
+  for (const [name, value, wanted] of rows) {
+    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: "k", Body: "x" }));
+    t.match(await post({ url }, document, [[name, value]]), wanted, name);
+    const kept = Object.values(clusters).flatMap((one) => one.objects(bucket)).length;
+    t.equal(kept, wanted === "200 OK" ? 0 : 1, name);
+  }
+});
+
+t.test("an RGW's clients need no digest, and a full body fits", async (t) => {
   const headgate = await open(t, ["k"]);
   t.match(await post(headgate, "<Delete><Object><Key>k</Key></Object></Delete>"), "HTTP/1.1 200");
   t.strictSame(left(headgate), []);
