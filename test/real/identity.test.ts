@@ -1,20 +1,25 @@
 // Users of an RGW keep their keys: Headgate asks the RGW whose a key is, and signs with it again, so
-// that owners stay true and the RGW's own ACLs decide. Nothing of a user is written down at Headgate.
+// that owners stay true and the RGW's own ACLs decide. Nothing of a user is written down at Headgate. Or
+// users of Headgate alone act as users of the RGW that they are mapped to, and as nobody else.
 
-import { writeFileSync } from "node:fs";
+import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   CreateBucketCommand,
+  GetBucketAclCommand,
+  GetObjectAclCommand,
   GetObjectCommand,
   HeadBucketCommand,
   ListBucketsCommand,
+  ListObjectsCommand,
+  ListObjectsV2Command,
   PutObjectAclCommand,
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
-import { type Lab, withLab } from "./support/lab.ts";
+import { type Lab, type RealTest, withLab } from "./support/lab.ts";
 import { until } from "./support/processes.ts";
-import { answerOf, type Pair, s3Client } from "./support/s3.ts";
+import { answerOf, keysOf, type Pair, put, read, s3Client } from "./support/s3.ts";
 import { rgwPair } from "./support/services.ts";
 
 async function makeUser(lab: Lab, uid: string, pair: Pair): Promise<void> {
@@ -34,7 +39,7 @@ const pairOf = (name: string): Pair => ({
   secretAccessKey: `secret-of-${name}-for-tests-only`,
 });
 
-withLab(t, [], async (lab, test) => {
+async function testIdentity(lab: Lab, test: RealTest): Promise<void> {
   for (const cluster of ["a", "b"] as const) {
     await lab.rgw.admin(cluster, "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
   }
@@ -73,6 +78,25 @@ withLab(t, [], async (lab, test) => {
       ["of-alice"],
     );
     t.strictSame((await bob.send(new ListBucketsCommand({}))).Buckets ?? [], []);
+    for (const Key of ["k0", "k3"]) {
+      const acl = await alice.send(new GetObjectAclCommand({ Bucket: "of-alice", Key }));
+      t.equal(acl.Owner?.ID, "alice");
+      t.strictSame(
+        acl.Grants?.map(({ Grantee, Permission }) => [Grantee?.ID, Permission]),
+        [["alice", "FULL_CONTROL"]],
+      );
+    }
+    const acl = await alice.send(new GetBucketAclCommand({ Bucket: "of-alice" }));
+    t.equal(acl.Owner?.ID, "alice");
+    const inPages = { Bucket: "of-alice", MaxKeys: 3 };
+    const second = await alice.send(new ListObjectsV2Command({ ...inPages, FetchOwner: true }));
+    const first = await alice.send(new ListObjectsCommand(inPages));
+    for (const { Contents = [] } of [first, second]) {
+      t.strictSame(
+        Contents.map(({ Key, Owner }) => [Key, Owner?.ID]),
+        ["k0", "k1", "k2"].map((key) => [key, "alice"]),
+      );
+    }
 
     await carol.send(new CreateBucketCommand({ Bucket: "of-carol" }));
     await carol.send(new PutObjectCommand({ Bucket: "of-carol", Key: "k", Body: "tenant" }));
@@ -148,6 +172,28 @@ withLab(t, [], async (lab, test) => {
     t.notMatch(headgate.output, rgwPair.secretAccessKey);
     t.notMatch(headgate.output, /secret-of-/);
 
+    // Stopped: what is on the other RGW is served to whom it was known to, past cache_ttl.
+    const onB = s3Client(lab.rgw.url("b"), pairOf("alice"));
+    t.teardown(() => onB.destroy());
+    const [there = ""] = await keysOf(onB, "of-alice");
+    await lab.rgw.kill("a");
+    const unavailable = { outcome: "unavailable" };
+    await until("a question that failed after what was known is too old", 30_000, async () => {
+      t.not(await read(alice, "of-alice", there), null);
+      const failed = await headgate.metric("headgate_credentials_lookups_total", unavailable);
+      return failed > 1 ? true : null;
+    });
+    const frank = clientOf("frank");
+    t.teardown(() => frank.destroy());
+    const asFrank = frank.send(new GetObjectCommand({ Bucket: "of-alice", Key: there }));
+    t.equal((await answerOf(asFrank)).status, 503, "not InvalidAccessKeyId, which is final");
+    await lab.rgw.up();
+    await until("the RGW that was started again", 30_000, async () => {
+      const answer = await answerOf(alice.send(new ListBucketsCommand({})));
+      return answer.status === 200 ? true : null;
+    });
+    t.match(await list(), { code: "InvalidAccessKeyId" }, "removed before");
+
     // Without the capability every key is answered as an unknown one is: that must not count.
     await lab.rgw.admin("a", "caps", "rm", "--uid=headgate-rgw", "--caps=users=read");
     const erin = clientOf("erin");
@@ -159,6 +205,108 @@ withLab(t, [], async (lab, test) => {
     t.equal((await answerOf(alice.send(new ListBucketsCommand({})))).status, 200, "known before");
   });
 
+  test("a mapped user acts as its user of the RGW, one without as nobody", async (t) => {
+    for (const cluster of ["a", "b"] as const) {
+      await lab.rgw.makeUser(cluster, `twin-${cluster}`, pairOf(`twin-${cluster}`));
+    }
+    const keysOfUser = (name: string) => {
+      const { accessKeyId, secretAccessKey } = pairOf(name);
+      return { access_key: accessKeyId, secret_key: secretAccessKey };
+    };
+    const grants = [{ buckets: ["*"], allow: ["read", "list", "write", "delete", "admin"] }];
+    const user = (uid: string) => ({ uid, keys: [keysOfUser(uid)], grants });
+    const clusters = { a: keysOfUser("twin-a"), b: keysOfUser("twin-b") };
+    const file = join(lab.dir, "mapped.yaml");
+    const users = [{ ...user("gina"), clusters }, user("hans")];
+    writeFileSync(file, JSON.stringify({ users }));
+    const mapped = await lab.headgate({
+      name: "mapped",
+      clusters: lab.clusters({ a: 1, b: 1 }),
+      prefix: "/headgate-mapped/",
+      identity: "mapped",
+      sources: [{ source: "file", file }],
+    });
+    const [gina, hans] = [
+      s3Client(mapped.url, pairOf("gina")),
+      s3Client(mapped.url, pairOf("hans")),
+    ];
+    t.teardown(() => gina.destroy());
+    t.teardown(() => hans.destroy());
+    await gina.send(new CreateBucketCommand({ Bucket: "of-gina" }));
+    for (let index = 0; index < 8; index += 1) await put(gina, "of-gina", `k${index}`, "x");
+    for (const cluster of ["a", "b"] as const) {
+      t.equal(await ownerOf(lab, cluster, "of-gina"), `twin-${cluster}`);
+      const direct = s3Client(lab.rgw.url(cluster), pairOf(`twin-${cluster}`));
+      t.teardown(() => direct.destroy());
+      const [Key] = await keysOf(direct, "of-gina");
+      const acl = await direct.send(new GetObjectAclCommand({ Bucket: "of-gina", Key }));
+      t.equal(acl.Owner?.ID, `twin-${cluster}`);
+    }
+    t.equal((await keysOf(gina, "of-gina")).length, 8);
+    const get = new GetObjectCommand({ Bucket: "of-gina", Key: "k1" });
+    for (const send of [
+      () => hans.send(get),
+      () => put(hans, "of-gina", "k1", "hans was here"),
+      () => hans.send(new ListObjectsV2Command({ Bucket: "of-gina" })),
+      () => hans.send(new ListBucketsCommand({})),
+      () => hans.send(new CreateBucketCommand({ Bucket: "of-hans" })),
+    ]) {
+      t.match(await answerOf(send()), { status: 403, code: "AccessDenied" });
+    }
+    t.equal(Buffer.from((await read(gina, "of-gina", "k1")) ?? []).toString(), "x");
+    for (const cluster of ["a", "b"] as const) {
+      t.equal((await keysOf(lab.direct(cluster), "of-hans")).length, 0);
+      const own = await lab.rgw.admin(cluster, "bucket", "list", "--uid=headgate-rgw");
+      t.strictSame(JSON.parse(own), [], "the service user made nothing");
+    }
+  });
+
+  test("an anonymous request reaches an RGW unsigned, and its ACLs decide", async (t) => {
+    const bundle = join(lab.dir, "clusters-decide");
+    cpSync(join(import.meta.dirname, "..", "..", "policies", "default"), bundle, {
+      recursive: true,
+    });
+    writeFileSync(join(bundle, "data.json"), '{"headgate": {"clusters_decide": true}}');
+    const open = await lab.headgate({
+      name: "open",
+      clusters: lab.clusters({ a: 1, b: 1 }),
+      prefix: "/headgate-open/",
+      identity: "same",
+      sources: [{ source: "rgw-admin", cluster: "b" }],
+      bundle,
+    });
+    await lab.rgw.admin("b", "caps", "add", "--uid=headgate-rgw", "--caps=users=read");
+    const owner = s3Client(open.url, pairOf("alice"));
+    const other = s3Client(open.url, pairOf("bob"));
+    t.teardown(() => owner.destroy());
+    t.teardown(() => other.destroy());
+    const Bucket = "open-to-all";
+    await owner.send(new CreateBucketCommand({ Bucket, ACL: "public-read" }));
+    for (const [name, ACL] of [
+      ["public", "public-read"],
+      ["signed", "authenticated-read"],
+      ["private", "private"],
+    ] as const) {
+      for (let index = 0; index < 4; index += 1) {
+        const Key = `${name}-${index}`;
+        await owner.send(new PutObjectCommand({ Bucket, Key, Body: Key, ACL }));
+        const anonymous = await fetch(`${open.url}/${Bucket}/${Key}`);
+        t.equal(anonymous.status, name === "public" ? 200 : 403, Key);
+        t.equal((await anonymous.text()) === Key, name === "public");
+        // Whoever signs may read what is open to all who do: nobody signed for the other.
+        const { status } = await answerOf(other.send(new GetObjectCommand({ Bucket, Key })));
+        t.equal(status, name === "private" ? 403 : 200, Key);
+      }
+    }
+    const listed = await fetch(`${open.url}/${Bucket}?list-type=2&prefix=public-`);
+    t.equal(listed.status, 200);
+    t.match(await listed.text(), /<Key>public-0<.*<Key>public-3</s);
+    const written = await fetch(`${open.url}/${Bucket}/new`, { method: "PUT", body: "x" });
+    t.equal(written.status, 403);
+    t.notOk((await keysOf(owner, Bucket)).includes("new"));
+  });
+
+  if (lab.rgw.generation !== 16) return;
   test("a key in etcd counts in every process, and etcd holds no secret", async (t) => {
     const start = async (name: string) => {
       const sealFile = join(lab.dir, "seal.keys");
@@ -197,4 +345,6 @@ withLab(t, [], async (lab, test) => {
       return code === "InvalidAccessKeyId" ? true : null;
     });
   });
-});
+}
+
+for (const generation of [16, 18] as const) withLab(t, [], testIdentity, { generation });

@@ -32,10 +32,10 @@ export interface HeadgateSettings {
   readonly etcdUrl: string;
   /** `/headgate-drain/`: an installation of its own. */
   readonly prefix: string;
-  /** Path of a policy bundle; the built-in one when absent. */
+  /** Path of a policy bundle, a file or a folder; the built-in one when absent. */
   readonly bundle?: string;
   /** Whose keys sign at the clusters, `service` when absent. */
-  readonly identity?: "service" | "same";
+  readonly identity?: "service" | "same" | "mapped";
   /** In place of a file with `client`: entries of `auth.credentials`. */
   readonly sources?: readonly unknown[];
   /** What opens the secrets of source `etcd`. */
@@ -46,6 +46,8 @@ export interface HeadgateSettings {
   readonly tls?: Identity;
   /** Other APIs of a cluster that are handed on. */
   readonly passthrough?: { readonly cluster: string; readonly paths: readonly string[] };
+  /** Under which a bucket may be named in Host; none when absent. */
+  readonly baseDomains?: readonly string[];
   /** Whether Signature Version 2 is taken. */
   readonly sigv2?: boolean;
 }
@@ -223,6 +225,7 @@ function configuration(
     node_id: settings.name,
     listen: {
       address: `127.0.0.1:${ports[0]}`,
+      ...(settings.baseDomains === undefined ? {} : { base_domains: settings.baseDomains }),
       ...(settings.tls === undefined ? {} : { tls: tlsFiles(settings.tls, home) }),
     },
     admin: { address: `127.0.0.1:${ports[1]}` },
