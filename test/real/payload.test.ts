@@ -1,29 +1,23 @@
 // A body that is not what its signature says never becomes an object: the gate holds the tail back
 // until the hash is right, and a client that leaves takes its upload with it. Against both generations of
 // RGW, whose own list is read after every fault; one of them would die of a signed trailer that is wrong.
+// The matrix of uploads runs pairwise here: who signs × how the body is protected × how long it is × what
+// is wrong with it × which profile Headgate was given, the right one or a wrong one.
 
 import { once } from "node:events";
 import { type ClientRequest, request } from "node:http";
-import {
-  CreateBucketCommand,
-  GetObjectCommand,
-  NoSuchKey,
-  type S3Client,
-} from "@aws-sdk/client-s3";
-import t from "tap";
-import { profileFacts } from "../../proxy/placement/profiles.ts";
-import { clientKeys } from "../support/headgate.ts";
-import { auths, payloads } from "../support/upload-matrix.ts";
-import {
-  allRight,
-  bodyOf,
-  Matrix,
-  type MatrixOver,
-  bucket as matrixBucket,
-} from "../support/upload-matrix-run.ts";
+import { CreateBucketCommand, PutBucketPolicyCommand } from "@aws-sdk/client-s3";
+import t, { type Test } from "tap";
+import { type ProfileName, profileNames, profiles } from "../../proxy/placement/profiles.ts";
+import { clusterKeys, startTestHeadgate } from "../support/headgate.ts";
+import { type Column, pairsOf, pairwise } from "../support/pairwise.ts";
+import { auths, bodyOf, countBy, type UploadRow, uploadRows } from "../support/upload-matrix.ts";
+import { endedIn, openBundle } from "../support/upload-matrix-demo.ts";
+import { type MatrixOver, runMatrix } from "../support/upload-matrix-run.ts";
 import { type Lab, type RealTest, withLab } from "./support/lab.ts";
+import { objectsOf } from "./support/matrix-objects.ts";
 import { until } from "./support/processes.ts";
-import { keysOf, read, sha256, testBytes } from "./support/s3.ts";
+import { keysOf, read, s3Client, sha256, testBytes } from "./support/s3.ts";
 import { profileOf } from "./support/services.ts";
 import { signedPut } from "./support/signed-put.ts";
 
@@ -39,20 +33,55 @@ async function answered(
   return { status: answer.statusCode, text: Buffer.concat(parts).toString("utf8") };
 }
 
-/** What one RGW holds, asked past Headgate. */
-function objectsOf(direct: S3Client): MatrixOver["objects"] {
-  return async (key) => {
-    const { length: count } = await keysOf(direct, matrixBucket);
-    try {
-      const answer = await direct.send(new GetObjectCommand({ Bucket: matrixBucket, Key: key }));
-      const bytes = (await answer.Body?.transformToByteArray()) ?? new Uint8Array();
-      const encoding = answer.ContentEncoding;
-      const fields = new Map(encoding === undefined ? [] : [["content-encoding", encoding]]);
-      return { count, found: { bytes, fields } };
-    } catch (caught) {
-      if (caught instanceof NoSuchKey) return { count, found: null };
-      throw caught;
-    }
+interface RealRow extends UploadRow {
+  readonly profile: ProfileName;
+}
+
+const columns: readonly Column<RealRow>[] = [
+  ({ auth }) => auth,
+  ({ payload }) => payload,
+  ({ data }) => data.length,
+  ({ fault }) => fault,
+  ({ profile }) => profile,
+];
+const allRows: readonly RealRow[] = uploadRows({ auths, bodies: sizesBytes.map(bodyOf) }).flatMap(
+  (row) => profileNames.map((profile) => ({ ...row, profile })),
+);
+const rows = pairwise(allRows, columns);
+
+/** Headgate with one profile over the RGW `a`, in this process. */
+async function openMatrix(t: Test, lab: Lab, profile: ProfileName): Promise<MatrixOver> {
+  const headgate = await startTestHeadgate(t, {
+    clusters: { a: 1 },
+    servers: {},
+    endpoints: { a: lab.rgw.url("a") },
+    clusterSettings: `profile: ${profile}`,
+    auth: "sigv2: on",
+    settings: `policy: {bundle: ${openBundle(t)}}`,
+  });
+  const direct = s3Client(lab.rgw.url("a"), clusterKeys);
+  t.teardown(() => direct.destroy());
+  let buckets = 0;
+  return {
+    url: headgate.url,
+    facts: profiles[profileOf[lab.rgw.generation]],
+    async bucket(open) {
+      buckets += 1;
+      const Bucket = `${open ? "open" : "closed"}-${profile}-${buckets}`;
+      await headgate.s3.send(new CreateBucketCommand({ Bucket }));
+      const everybody = {
+        Effect: "Allow",
+        Principal: "*",
+        // What nobody owns its bucket's owner could not read.
+        Action: ["s3:PutObject", "s3:GetObject"],
+        Resource: `arn:aws:s3:::${Bucket}/*`,
+      };
+      const Policy = JSON.stringify({ Version: "2012-10-17", Statement: [everybody] });
+      if (open) await direct.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+      return Bucket;
+    },
+    objects: objectsOf(direct),
+    ended: endedIn(headgate),
   };
 }
 
@@ -117,25 +146,24 @@ async function testPayloads(lab: Lab, test: RealTest): Promise<void> {
     t.ok(headgate.runs);
   });
 
-  const [cluster] = lab.clusters({ a: 1, b: 1 });
-  const matrixGate = await lab.headgate({
-    name: "matrix",
-    clusters: cluster === undefined ? [] : [cluster],
-    prefix: "/headgate-matrix/",
-    client: clientKeys,
-    sigv2: true,
+  test("the rows have every pair of values of two columns", async (t) => {
+    await lab.rgw.makeUser("a", "matrix", clusterKeys);
+    const pairs = (of: readonly RealRow[]): ReadonlySet<string> =>
+      new Set(of.flatMap((row) => pairsOf(row, columns)));
+    t.equal(pairs(rows).size, pairs(allRows).size);
+    t.equal(pairs(rows).size, 1527);
+    t.comment(
+      `${rows.length} rows of ${allRows.length}`,
+      countBy(rows, ({ profile }) => profile),
+    );
   });
-  await lab.direct("a").send(new CreateBucketCommand({ Bucket: matrixBucket }));
-  const facts = profileFacts(profileOf[lab.rgw.generation]);
-  const matrix = new Matrix(matrixGate, { facts, objects: objectsOf(lab.direct("a")) });
-  // Every pair of who signs, how the body is protected and how long it is, with all faults.
-  for (const [first, auth] of auths.entries()) {
-    test(`uploads signed by ${auth}, in every form and with every fault`, async (t) => {
-      for (const [second, payload] of payloads.entries()) {
-        const size = sizesBytes[(first + second) % sizesBytes.length] ?? 0;
-        const seen = await matrix.all(auth, payload, bodyOf(size));
-        t.strictSame(seen, allRight(seen), `${payload}, ${size} bytes`);
-      }
+  for (const profile of profileNames) {
+    test(`uploads in every form and with every fault, under ${profile}`, async (t) => {
+      const matrix = await openMatrix(t, lab, profile);
+      const own = rows.filter((row) => row.profile === profile);
+      t.ok(own.length > 40, `${own.length} uploads`);
+      const safely = profiles[profile] !== matrix.facts;
+      t.strictSame(await runMatrix(matrix, own, { safely }), []);
     });
   }
 }

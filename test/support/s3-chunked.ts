@@ -30,24 +30,28 @@ export interface FrameOptions {
   readonly seed?: ChunkSeed;
   /** `["x-amz-checksum-crc32", "AAAAAA=="]`; signed where there is a seed. */
   readonly trailer?: readonly [string, string];
+  /** Hex SHA-256 of a chunk's data that begins at `at`, for those who know it already. */
+  readonly hashOf?: (piece: Buffer, at: number) => string;
 }
 
 const emptyHash = createHash("sha256").digest("hex");
 
 export function chunkFrame(data: Buffer, options: FrameOptions): ChunkFrame {
   const sign = options.seed === undefined ? null : chunkSigner(options.seed);
-  const line = (piece: Buffer): string => {
+  const { hashOf = (piece: Buffer): string => createHash("sha256").update(piece).digest("hex") } =
+    options;
+  const line = (piece: Buffer, at: number): string => {
     const size = piece.length.toString(16);
     if (sign === null) return `${size}\r\n`;
-    const hash = createHash("sha256").update(piece).digest("hex");
+    const hash = hashOf(piece, at);
     return `${size};chunk-signature=${sign("PAYLOAD", `${emptyHash}\n${hash}`)}\r\n`;
   };
   const chunks: ChunkFrame["chunks"][number][] = [];
   for (let at = 0; at < data.length; at += options.chunkBytes) {
     const piece = data.subarray(at, at + options.chunkBytes);
-    chunks.push({ line: line(piece), data: piece, end: "\r\n" });
+    chunks.push({ line: line(piece, at), data: piece, end: "\r\n" });
   }
-  const last = line(Buffer.alloc(0));
+  const last = line(Buffer.alloc(0), data.length);
   let trailer = "";
   if (options.trailer !== undefined) {
     const [name, value] = options.trailer;

@@ -74,8 +74,9 @@ export function signedFields(
 export function signedFieldsV2(
   conditions: readonly Condition[],
   keys = clientKeys,
+  seconds = 600,
 ): readonly FormPart[] {
-  const policy = policyText(conditions);
+  const policy = policyText(conditions, seconds);
   const signature = createHmac("sha1", keys.secretAccessKey).update(policy).digest("base64");
   return Object.entries({ AWSAccessKeyId: keys.accessKeyId, policy, signature }).map(
     ([name, value]) => ({ name, value }),

@@ -1,175 +1,276 @@
-// Runs the cases of upload-matrix.ts through a Headgate over one demo cluster that plays a profile, and
-// reads the cluster's own list after every one: what was refused is not there, what was taken is there
-// whole, with nothing of its framing and with its checksum where the cluster keeps one.
+// Runs the rows of upload-matrix.ts through a Headgate over one cluster, and reads the cluster's own
+// list after every one: what was refused is not there, what was taken is there whole, with its own
+// metadata, with nothing of its framing, and with its checksum where the cluster keeps one.
 
-import { CreateBucketCommand } from "@aws-sdk/client-s3";
-import type { Test } from "tap";
-import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
-import { startClusters, startTestHeadgate, type TestHeadgate } from "./headgate.ts";
-import { type MatrixChecksum, matrixChecksum, matrixChecksums } from "./matrix-checksums.ts";
+import type { ProfileFacts } from "../../proxy/placement/profiles.ts";
+import { type MatrixChecksum, matrixChecksums } from "./matrix-checksums.ts";
 import { openRaw } from "./raw-http.ts";
+import { writtenForm } from "./upload-form-writing.ts";
 import {
-  type Auth,
-  type Fault,
-  faults,
+  callers,
+  forms,
+  type Outcome,
   outcomeOf,
-  type PayloadForm,
+  rowName,
   type UploadCase,
-  writtenUpload,
+  type UploadRow,
 } from "./upload-matrix.ts";
+import {
+  checksumOf,
+  contentType,
+  hasHeadChecksum,
+  type WrittenUpload,
+  writtenUpload,
+} from "./upload-writing.ts";
 
-/** Profiles with different facts; the others equal one of them. */
-export const kinds = ["aws", "rgw-pacific", "rgw-reef", "rgw-squid", "s3-generic"] as const;
-export type Kind = (typeof kinds)[number];
-
-export const bucket = "matrix";
-
-export function bodyOf(size: number): Buffer {
-  const bytes = Buffer.alloc(size);
-  for (let at = 0; at < size; at += 1) bytes[at] = (at * 7 + (at >> 8)) & 0xff;
-  return bytes;
-}
-
-export async function openMatrix(
-  t: Test,
-  kind: Kind,
-  facts: ProfileFacts = profiles[kind],
-): Promise<Matrix> {
-  const headgate = await startTestHeadgate(t, {
-    clusters: { a: 1 },
-    servers: await startClusters(t, ["a"], facts),
-    clusterSettings: `profile: ${kind}`,
-    auth: "sigv2: on",
-  });
-  await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
-  return new Matrix(headgate, {
-    facts,
-    objects: demoObjects(headgate),
-    algorithms: matrixChecksums,
-  });
-}
-
-function demoObjects(headgate: TestHeadgate): MatrixOver["objects"] {
-  return (wanted) => {
-    const objects = headgate.clusters["a"]?.objects(bucket) ?? [];
-    const object = objects.find(({ key }) => key === wanted);
-    const found =
-      object === undefined
-        ? null
-        : { bytes: object.bytes, fields: new Map<string, string>(object.headers) };
-    return Promise.resolve({ count: objects.length, found });
-  };
+/** What a cluster holds of a bucket, or of an upload. */
+export interface Held {
+  /** How many objects, or parts, there are in all. */
+  readonly count: number;
+  readonly found: {
+    readonly bytes: Uint8Array;
+    /** `null`: a part has none of its own. */
+    readonly fields: ReadonlyMap<string, string> | null;
+  } | null;
 }
 
 /** What uploads go to. */
 export interface MatrixOver {
-  /** Taken in turn; CRC32 alone where the cluster's list shows no other. */
-  readonly algorithms?: readonly MatrixChecksum[];
+  readonly url: string;
+  /** What the cluster does, whatever the gateway was told of it. */
   readonly facts: ProfileFacts;
-  /** Reads the cluster's own list, past the gateway: how many objects there are, and one of them. */
-  readonly objects: (key: string) => Promise<{
-    readonly count: number;
-    readonly found: {
-      readonly bytes: Uint8Array;
-      readonly fields: ReadonlyMap<string, string>;
-    } | null;
-  }>;
+  /** Taken in turn; all when absent. */
+  readonly algorithms?: readonly MatrixChecksum[];
+  /** A bucket for some rows, open to anonymous writes or not. */
+  readonly bucket: (open: boolean) => Promise<string>;
+  /** Begins an upload of `k` and gives its id. */
+  readonly begin?: (bucket: string) => Promise<string>;
+  /** Reads the cluster's own list, past the gateway. */
+  readonly objects: (bucket: string, key: string) => Held | Promise<Held>;
+  /** Parts of unfinished uploads. */
+  readonly parts?: (bucket: string, number: number) => Held;
+  /** Waits until the gateway has ended a request that got no answer. */
+  readonly ended: (bucket: string, key: string) => Promise<void>;
 }
 
-/** What was seen of one upload, or `right`. */
-type Seen = string;
+export interface RunOptions {
+  /**
+   * The gateway may be told wrong things of the cluster: what is right may be refused then, and a fault
+   * may be found by another name, but nothing may be stored otherwise than whole and right.
+   */
+  readonly safely?: boolean;
+  /** Rows at a time; each lane has buckets of its own. */
+  readonly lanes?: number;
+}
 
-export class Matrix {
-  readonly #url: string;
+/** Runs rows and tells of those that went wrong: `header, hash, 1 bytes, cut: 200, stored`. */
+export async function runMatrix(
+  over: MatrixOver,
+  rows: readonly UploadRow[],
+  { safely = false, lanes = 4 }: RunOptions = {},
+): Promise<readonly string[]> {
+  const wrong: string[] = [];
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    const places = new Places(over);
+    while (next < rows.length) {
+      const at = next;
+      next += 1;
+      const row = rows[at];
+      if (row === undefined) return;
+      const seen = await runRow(row, at, { over, places, safely });
+      if (seen !== "right") wrong.push(`${rowName(row)}: ${seen}`);
+    }
+    wrong.push(...(await places.changed()));
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return wrong;
+}
+
+/** After so many rows a lane takes new buckets, so that lists stay short. */
+const rowsOfBucket = 64;
+
+interface Place {
+  readonly bucket: string;
+  readonly uploadId: string | null;
+  rows: number;
+  stored: number;
+}
+
+/** The buckets of one lane, and what must be in them. */
+class Places {
   readonly #over: MatrixOver;
-  #count = 0;
-  #stored = 0;
+  readonly #present = new Map<string, Place>();
+  readonly #all: Place[] = [];
 
-  constructor({ url }: Pick<TestHeadgate, "url">, over: MatrixOver) {
-    this.#url = url;
+  constructor(over: MatrixOver) {
     this.#over = over;
   }
 
-  /** Every fault that has a meaning for a form; fault → what was seen. */
-  async all(
-    auth: Auth,
-    payload: PayloadForm,
-    data: Buffer,
-  ): Promise<Readonly<Record<string, Seen>>> {
-    const seen: Record<string, Seen> = {};
-    for (const fault of faults) {
-      const one = this.#case(auth, payload, { data, fault });
-      const wanted = outcomeOf(one);
-      if (wanted !== null) seen[fault] = await this.#one(one, wanted);
+  async for({ auth, operation }: UploadRow): Promise<Place> {
+    const { open } = callers[auth];
+    const kind = `${open} ${operation}`;
+    const present = this.#present.get(kind);
+    if (present !== undefined && present.rows < rowsOfBucket) {
+      present.rows += 1;
+      return present;
     }
-    return seen;
+    const bucket = await this.#over.bucket(open);
+    const { begin } = this.#over;
+    const isPart = operation === "UploadPart";
+    if (isPart && begin === undefined) throw new Error("No uploads can be begun there");
+    const uploadId = isPart ? ((await begin?.(bucket)) ?? null) : null;
+    const place = { bucket, uploadId, rows: 1, stored: 0 };
+    this.#present.set(kind, place);
+    if (!this.#all.some((one) => one.bucket === bucket)) this.#all.push(place);
+    return place;
   }
 
-  /** One upload over a profile that may be wrong: refused and not stored, or right and stored. */
-  async safe(payload: PayloadForm, data: Buffer, fault: Fault): Promise<Seen> {
-    const one = this.#case("header", payload, { data, fault });
-    const wanted = outcomeOf(one);
-    if (wanted === null) return "right";
-    return await this.#one(one, fault === "none" && wanted === "200" ? "whole" : "refused");
-  }
-
-  #case(auth: Auth, payload: PayloadForm, of: { data: Buffer; fault: Fault }): UploadCase {
-    this.#count += 1;
-    const { host } = new URL(this.#url);
-    const { algorithms = ["crc32"] } = this.#over;
-    const cheap = of.data.length > 1_000_000 ? ["crc32" as const] : algorithms;
-    const algorithm = cheap[this.#count % cheap.length] ?? "crc32";
-    return { auth, payload, ...of, algorithm, path: `/${bucket}/k${this.#count}`, host };
-  }
-
-  async #one(given: UploadCase, wanted: string): Promise<Seen> {
-    const { bytes, closes } = writtenUpload(given, this.#count % 2 === 0);
-    const connection = await openRaw(this.#url);
-    if (closes) connection.socket.end(bytes);
-    else connection.socket.write(bytes);
-    const { status, text } = await connection.answer();
-    connection.socket.destroy();
-    const code = /<Code>(\w+)<\/Code>/.exec(text)?.[1];
-    const outcome = code === undefined ? String(status) : `${status} ${code}`;
-    return await this.#judged(given, wanted, outcome);
-  }
-
-  async #judged(given: UploadCase, wanted: string, outcome: string): Promise<Seen> {
-    const { count, found } = await this.#over.objects(given.path.slice(bucket.length + 2));
-    const isStored = found !== null;
-    if (isStored) this.#stored += 1;
-    if (count !== this.#stored) return `${outcome}, other objects changed`;
-    if (isStored && !given.data.equals(found.bytes)) return `${outcome}, another body is stored`;
-    const isTaken = outcome.startsWith("2");
-    const mayBeStored = wanted === "200" || (wanted === "whole" && isTaken);
-    if (isStored !== mayBeStored) return `${outcome}, ${isStored ? "" : "not "}stored`;
-    if (!isAnswer(wanted, outcome)) return outcome;
-    if (wanted !== "200") return "right";
-    return found === null ? "right" : this.#fieldsOf(given, found.fields);
-  }
-
-  #fieldsOf(
-    { payload, data, auth, algorithm }: UploadCase,
-    fields: ReadonlyMap<string, string>,
-  ): Seen {
-    const encoding = fields.get("content-encoding");
-    if (encoding !== undefined && encoding !== "gzip") return `content-encoding ${encoding}`;
-    const sent = payload.endsWith("-trailer") || payload === "signed-chunks";
-    // Of a long body behind its end, only where the cluster takes it there.
-    const wanted =
-      sent && this.#over.facts.verifiesChecksums ? matrixChecksum(algorithm, data) : undefined;
-    const checksum = fields.get(`x-amz-checksum-${algorithm}`);
-    return checksum === wanted ? "right" : `${auth} ${payload}: ${algorithm} ${checksum}`;
+  /** Buckets that hold something else at the end than what was taken. */
+  async changed(): Promise<readonly string[]> {
+    const changed: string[] = [];
+    for (const { bucket, uploadId, stored } of this.#all) {
+      const held = await heldAt(this.#over, { bucket, uploadId }, { key: "", number: 0 });
+      if (held.count !== stored)
+        changed.push(`${bucket} holds ${held.count} at last, not ${stored}`);
+    }
+    return changed;
   }
 }
 
+function heldAt(
+  over: MatrixOver,
+  { bucket, uploadId }: Pick<Place, "bucket" | "uploadId">,
+  { key, number }: { readonly key: string; readonly number: number },
+): Held | Promise<Held> {
+  if (uploadId === null) return over.objects(bucket, key);
+  return over.parts?.(bucket, number) ?? { count: 0, found: null };
+}
+
+interface Running {
+  readonly over: MatrixOver;
+  readonly places: Places;
+  readonly safely: boolean;
+}
+
+async function runRow(
+  row: UploadRow,
+  at: number,
+  { over, places, safely }: Running,
+): Promise<string> {
+  const place = await places.for(row);
+  const number = place.rows;
+  const given = caseOf(row, at, { over, place });
+  const right = outcomeOf(row) ?? "200";
+  const isForm = callers[row.auth].place === "form";
+  const outcome = await sent(over.url, isForm ? writtenForm(given) : writtenUpload(given));
+  // Without an answer the gateway may still be at work.
+  if (outcome === "") await over.ended(place.bucket, given.key);
+  const held = await heldAt(over, place, { key: given.key, number });
+  if (held.found !== null) place.stored += 1;
+  if (held.count !== place.stored) return `${outcome}, other objects changed`;
+  const wanted = safely ? safeOutcome(right) : right;
+  const seen = judged(given, held, { wanted, outcome });
+  const fields = held.found?.fields ?? null;
+  if (seen !== "right" || fields === null) return seen;
+  return storedFields(given, fields, { facts: over.facts, safely });
+}
+
+function caseOf(
+  row: UploadRow,
+  at: number,
+  { over, place }: { readonly over: MatrixOver; readonly place: Place },
+): UploadCase {
+  const { algorithms = matrixChecksums } = over;
+  const { bucket, uploadId, rows: number } = place;
+  const isLarge = row.data.length > 1_000_000;
+  const isPart = uploadId !== null;
+  return {
+    ...row,
+    bucket,
+    key: isPart ? "k" : `k${at}`,
+    query: isPart ? `partNumber=${number}&uploadId=${encodeURIComponent(uploadId)}` : "",
+    host: new URL(over.url).host,
+    algorithm: (isLarge ? undefined : algorithms[at % algorithms.length]) ?? "crc32",
+    inChunks: at % 2 === 0,
+  };
+}
+
+/** The answer, and whether the body is there that must be, or none. */
+function judged(
+  { data }: UploadCase,
+  { found }: Held,
+  { wanted, outcome }: { readonly wanted: Outcome; readonly outcome: string },
+): string {
+  if (found !== null && !data.equals(found.bytes)) return `${outcome}, another body is stored`;
+  const isTaken = outcome.startsWith("2");
+  const mayBeStored = wanted.startsWith("2") || (wanted === "whole" && isTaken);
+  if ((found !== null) !== mayBeStored) return `${outcome}, ${found === null ? "not " : ""}stored`;
+  if (isAnswer(wanted, outcome)) return "right";
+  return outcome === "" ? "no answer" : outcome;
+}
+
+function safeOutcome(right: Outcome): Outcome {
+  if (right === "cut" || right === "whole") return right;
+  return right.startsWith("2") ? "whole" : "refused";
+}
+
 /** Whether an answer is one that is owed; what is stored is judged beside it. */
-function isAnswer(wanted: string, outcome: string): boolean {
+function isAnswer(wanted: Outcome, outcome: string): boolean {
   if (wanted === "whole") return /^[245]/.test(outcome);
   if (wanted === "refused") return /^[45]/.test(outcome);
   return wanted === "cut" ? !outcome.startsWith("2") : outcome === wanted;
 }
 
-export function allRight(seen: Readonly<Record<string, Seen>>): Readonly<Record<string, Seen>> {
-  return Object.fromEntries(Object.keys(seen).map((fault) => [fault, "right"]));
+/** `400 BadDigest`, `200`; `""` where the connection ended without an answer. */
+async function sent(url: string, { bytes, closes, bodyAt }: WrittenUpload): Promise<string> {
+  const connection = await openRaw(url);
+  const { socket } = connection;
+  if (closes === "reset") {
+    await connection.write(bytes.subarray(0, bodyAt));
+    await connection.answer((text) => text.includes("\r\n\r\n"));
+    await connection.write(bytes.subarray(bodyAt));
+    socket.resetAndDestroy();
+  } else if (closes === "end") socket.end(bytes);
+  else socket.write(bytes);
+  const { text } = await connection.answer(isWhole);
+  socket.destroy();
+  const final = text.replace(/^HTTP\/1\.1 100 .*?\r\n\r\n/s, "");
+  if (final === "") return "";
+  const code = /<Code>(\w+)<\/Code>/.exec(final)?.[1];
+  return code === undefined ? final.slice(9, 12) : `${final.slice(9, 12)} ${code}`;
+}
+
+/** One answer with its body, behind those that only tell to go on. */
+function isWhole(text: string): boolean {
+  const final = text.replace(/^HTTP\/1\.1 100 .*?\r\n\r\n/s, "");
+  const end = final.indexOf("\r\n\r\n");
+  if (end === -1) return false;
+  const length = /content-length: (\d+)/i.exec(final.slice(0, end))?.[1] ?? "0";
+  return final.length >= end + 4 + Number(length);
+}
+
+/** What is kept beside the body. */
+function storedFields(
+  { payload, data, fault, algorithm, inChunks, auth }: UploadCase,
+  fields: ReadonlyMap<string, string>,
+  { facts, safely }: { readonly facts: ProfileFacts; readonly safely: boolean },
+): string {
+  const isForm = callers[auth].place === "form";
+  const { framed, trailer } = forms[payload];
+  const encoding = framed && inChunks && !isForm ? "gzip" : undefined;
+  const wanted: [string, string | undefined][] = [
+    ["content-encoding", encoding],
+    ["content-type", contentType],
+    ["x-amz-meta-row", payload],
+  ];
+  const summed = !isForm && (trailer || hasHeadChecksum({ payload, fault }));
+  const sum = summed && facts.verifiesChecksums ? checksumOf(algorithm, data) : undefined;
+  const name = `x-amz-checksum-${algorithm}`;
+  // A cluster that may be another than it is said to be is not asked to keep one.
+  if (!safely || fields.has(name)) wanted.push([name, sum]);
+  for (const [name, value] of wanted) {
+    if (fields.get(name) !== value) return `stored with ${name} ${fields.get(name)}, not ${value}`;
+  }
+  return "right";
 }

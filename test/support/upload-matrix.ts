@@ -1,31 +1,63 @@
 // Uploads in every form that a client can give them, right ones and wrong ones, with what must come of
-// each: who signs × how the body is protected × how long it is × what is wrong with it. Signed on
-// node:crypto alone, since what the gateway verifies must not be made by its own code. Faults of POST
-// forms are in test/wire/gateway-form-faults.test.ts.
+// each: who signs × how the body is protected × how long it is × what is wrong with it. Generated, so
+// that no combination is left out by hand. How they are written is in upload-writing.ts and, for HTML
+// forms, in upload-form-writing.ts.
 
-import { createHmac } from "node:crypto";
-import { clientKeys, sessionKeys } from "./headgate.ts";
-import { type MatrixChecksum, matrixChecksum } from "./matrix-checksums.ts";
-import {
-  type ChunkFrame,
-  chunkFrame,
-  frameBytes,
-  inHttpChunks,
-  spoiled,
-  withChunk,
-} from "./s3-chunked.ts";
+import type { MatrixChecksum } from "./matrix-checksums.ts";
 import { sha256 } from "./s3-uploads.ts";
 
-export const auths = [
-  "header",
-  "presigned",
-  "token",
-  "v2-header",
-  "v2-presigned",
-  "anonymous",
-] as const;
-/** `session`: a key pair with its token; only where the gateway knows `sessionKeys`. */
-export type Auth = (typeof auths)[number] | "session";
+// ---- who signs ----
+
+export interface Caller {
+  readonly version: "v4" | "v2" | "none";
+  readonly place: "head" | "query" | "form";
+  /** The `session` pair is right with its own token only. */
+  readonly keys: "client" | "session";
+  /** One that the pair does not have. */
+  readonly madeUpToken: boolean;
+  /** Whether policy and cluster let anybody write into the bucket. */
+  readonly open: boolean;
+}
+
+function caller(
+  version: Caller["version"],
+  place: Caller["place"],
+  rest: Partial<Caller> = {},
+): Caller {
+  return { version, place, keys: "client", madeUpToken: false, open: false, ...rest };
+}
+
+const session = { keys: "session" } as const;
+const madeUp = { madeUpToken: true } as const;
+
+export const callers = {
+  header: caller("v4", "head"),
+  presigned: caller("v4", "query"),
+  session: caller("v4", "head", session),
+  "session-presigned": caller("v4", "query", session),
+  token: caller("v4", "head", madeUp),
+  "token-presigned": caller("v4", "query", madeUp),
+  "v2-header": caller("v2", "head"),
+  "v2-presigned": caller("v2", "query"),
+  anonymous: caller("none", "head", { open: true }),
+  "anonymous-refused": caller("none", "head"),
+  form: caller("v4", "form"),
+  "form-session": caller("v4", "form", session),
+  "form-token": caller("v4", "form", madeUp),
+  "form-v2": caller("v2", "form"),
+  "form-anonymous": caller("none", "form", { open: true }),
+  "form-anonymous-refused": caller("none", "form"),
+} as const satisfies Record<string, Caller>;
+
+export type Auth = keyof typeof callers;
+
+export const auths: readonly Auth[] = Object.keys(callers).filter(isAuth);
+
+function isAuth(text: string): text is Auth {
+  return Object.hasOwn(callers, text);
+}
+
+// ---- how the body is protected ----
 
 export const payloads = [
   "hash",
@@ -41,34 +73,11 @@ export const payloads = [
 ] as const;
 export type PayloadForm = (typeof payloads)[number];
 
-export const faults = [
-  "none",
-  "bad seed",
-  "bad middle chunk",
-  "bad last chunk",
-  "bad trailer signature",
-  "bad checksum",
-  "short",
-  "cut",
-  "long",
-  "extra bytes",
-  "no final chunk",
-] as const;
-export type Fault = (typeof faults)[number];
-
-export interface UploadCase {
-  readonly auth: Auth;
-  readonly payload: PayloadForm;
-  readonly data: Buffer;
-  readonly fault: Fault;
-  readonly algorithm: MatrixChecksum;
-  readonly path: string;
-  readonly host: string;
-}
-
-interface Form {
+export interface Form {
   /** Of x-amz-content-sha256; `null`: not sent. */
   readonly value: (data: Buffer) => string | null;
+  /** The value is that of the very body. */
+  readonly hashed: boolean;
   /** aws-chunked. */
   readonly framed: boolean;
   readonly trailer: boolean;
@@ -77,14 +86,13 @@ interface Form {
 }
 
 function form(value: string | null, rest: Partial<Form> = {}): Form {
-  return { value: () => value, framed: false, trailer: false, signed: false, ...rest };
+  const plain = { hashed: false, framed: false, trailer: false, signed: false };
+  return { value: () => value, ...plain, ...rest };
 }
 
-const emptyHash = sha256(Buffer.alloc(0));
-
-const forms: Readonly<Record<PayloadForm, Form>> = {
-  hash: form(null, { value: sha256 }),
-  "empty-hash": form(emptyHash),
+export const forms: Readonly<Record<PayloadForm, Form>> = {
+  hash: form(null, { value: sha256, hashed: true }),
+  "empty-hash": form(sha256(Buffer.alloc(0))),
   unsigned: form("UNSIGNED-PAYLOAD"),
   "unsigned-trailer": form("STREAMING-UNSIGNED-PAYLOAD-TRAILER", { framed: true, trailer: true }),
   "unsigned-chunks": form("STREAMING-UNSIGNED-PAYLOAD-TRAILER", { framed: true }),
@@ -99,276 +107,247 @@ const forms: Readonly<Record<PayloadForm, Form>> = {
   ecdsa: form("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"),
 };
 
-const chunkBytes = 8192;
+export const chunkBytes = 8192;
 
-// ---- what must come of it ----
+// ---- what is wrong with it, and what must come of that ----
 
 /**
  * `200`, or status and code of the refusal. `cut`: no answer is owed, but nothing may be stored. `whole`:
- * 200 with the whole body stored and no more, or any refusal with nothing stored.
+ * a success with the whole body stored and no more, or any refusal with nothing stored. `refused`: any
+ * refusal, with nothing stored.
  */
 export type Outcome = string;
 
-interface FaultFacts {
-  /** What comes of it in aws-chunked framing and without; `null`: it has no meaning there. */
-  readonly framed: Outcome | null;
-  readonly plain: Outcome | null;
-  readonly needs?: (form: Form, data: Buffer) => boolean;
+interface Sent extends Form {
+  readonly bytes: number;
+  readonly caller: Caller;
 }
+
+/** In aws-chunked framing, without it, and in an HTML form; `null`: it has no meaning there. */
+type Outcomes = readonly [framed: Rule, plain: Rule, posted: Rule];
+type Rule = Outcome | null | ((sent: Sent) => Outcome | null);
 
 const badSignature = "403 SignatureDoesNotMatch";
+const hashMismatch = "400 XAmzContentSHA256Mismatch";
+const badDigest = "400 BadDigest";
+const invalid = "400 InvalidRequest";
+const badTrailer = "400 MalformedTrailerError";
+const badForm = "400 MalformedPOSTRequest";
+const badField = "400 InvalidArgument";
 
-const faultFacts: Readonly<Record<Fault, FaultFacts>> = {
-  none: { framed: "200", plain: "200" },
-  "bad seed": { framed: badSignature, plain: badSignature },
-  "bad middle chunk": {
-    framed: badSignature,
-    plain: null,
-    needs: ({ signed }, { length }) => signed && length > chunkBytes,
-  },
-  "bad last chunk": { framed: badSignature, plain: null, needs: ({ signed }) => signed },
-  "bad trailer signature": {
-    framed: badSignature,
-    plain: null,
-    needs: ({ signed, trailer }) => signed && trailer,
-  },
-  "bad checksum": { framed: "400 BadDigest", plain: "400 BadDigest" },
-  short: { framed: "400 IncompleteBody", plain: null, needs: (_form, { length }) => length > 0 },
-  cut: { framed: "cut", plain: "cut", needs: ({ framed }, { length }) => framed || length > 0 },
-  long: {
-    framed: "400 InvalidRequest",
-    plain: "400 XAmzContentSHA256Mismatch",
-    needs: (of, data) => data.length > 0 && (of.framed || of.value === sha256),
-  },
-  "extra bytes": { framed: "400 InvalidRequest", plain: "whole" },
-  "no final chunk": { framed: "400 IncompleteBody", plain: null },
-};
+const some =
+  (outcome: Outcome): Rule =>
+  ({ bytes }) =>
+    bytes > 0 ? outcome : null;
+const ifSigned: Rule = ({ signed }) => (signed ? badSignature : null);
+const ifTrailer: Rule = ({ trailer }) => (trailer ? badTrailer : null);
+const byPolicy =
+  (outcome: Outcome): Rule =>
+  (sent) =>
+    sent.caller.version === "none" ? null : outcome;
+
+const faultTable = {
+  none: ["200", "200", "204"],
+  "bad seed": [badSignature, badSignature, badSignature],
+  // What the body is.
+  "flipped bit": [
+    ({ signed, bytes }) => (bytes === 0 ? null : signed ? badSignature : badDigest),
+    ({ hashed, bytes }) => (bytes === 0 ? null : hashed ? hashMismatch : badDigest),
+    some(badDigest),
+  ],
+  "swapped chunks": [
+    ({ signed, bytes }) => (bytes <= chunkBytes ? null : signed ? badSignature : badDigest),
+    null,
+    null,
+  ],
+  // What proves it.
+  "bad first chunk": [
+    ({ signed, bytes }) => (signed && bytes > 0 ? badSignature : null),
+    null,
+    null,
+  ],
+  "bad middle chunk": [
+    ({ signed, bytes }) => (signed && bytes > chunkBytes ? badSignature : null),
+    null,
+    null,
+  ],
+  "bad last chunk": [ifSigned, null, null],
+  "bad trailer signature": [
+    ({ signed, trailer }) => (signed && trailer ? badSignature : null),
+    null,
+    null,
+  ],
+  "no trailer signature": [
+    ({ signed, trailer }) => (signed && trailer ? badTrailer : null),
+    null,
+    null,
+  ],
+  "bad checksum": [badDigest, badDigest, badDigest],
+  "value of another checksum": [invalid, invalid, invalid],
+  "name of another checksum": [invalid, invalid, invalid],
+  "bad md5": [badDigest, badDigest, badDigest],
+  // How long it is said to be.
+  short: ["400 IncompleteBody", "cut", byPolicy("400 EntityTooSmall")],
+  long: [
+    some(invalid),
+    ({ hashed }) => (hashed ? hashMismatch : null),
+    (sent) => (sent.bytes > 0 && sent.caller.version !== "none" ? "400 EntityTooLarge" : null),
+  ],
+  "no length": ["411 MissingContentLength", "411 MissingContentLength", "411 MissingContentLength"],
+  "length that is none": [badField, null, null],
+  "length beyond all": ["400 EntityTooLarge", "400 EntityTooLarge", "400 EntityTooLarge"],
+  // Where it ends.
+  cut: ["cut", some("cut"), "cut"],
+  reset: ["cut", some("cut"), "cut"],
+  "cut before the end": ["cut", some("cut"), "cut"],
+  "no end": ["400 IncompleteBody", null, badForm],
+  "half an end": ["400 IncompleteBody", null, badForm],
+  "extra bytes": [invalid, "whole", "whole"],
+  // How it is framed.
+  "bad size": ["400 InvalidChunkSizeError", null, null],
+  "size line too long": ["400 InvalidChunkSizeError", null, null],
+  "size beyond all": [invalid, null, null],
+  "wrong extension": [invalid, null, null],
+  "bare line feed": [invalid, null, null],
+  "no line end": [some(invalid), null, null],
+  "no trailer": [ifTrailer, null, null],
+  "undeclared trailer": [badTrailer, null, null],
+  "trailer twice": [ifTrailer, null, null],
+  // What the form says.
+  "no file": [null, null, badField],
+  "two files": [null, null, badField],
+  "no key": [null, null, badField],
+  "field twice": [null, null, badField],
+  "fields too long": [null, null, "400 MaxPostPreDataLengthExceededError"],
+  "another boundary": [
+    null,
+    null,
+    ({ bytes }) => (bytes < 60_000 ? badForm : "400 MaxPostPreDataLengthExceededError"),
+  ],
+  "expired policy": [null, null, byPolicy("403 AccessDenied")],
+  "field beyond the policy": [null, null, byPolicy("403 AccessDenied")],
+} as const satisfies Record<string, Outcomes>;
+
+export type Fault = keyof typeof faultTable;
+
+export const faults: readonly Fault[] = Object.keys(faultTable).filter(isFault);
+
+function isFault(text: string): text is Fault {
+  return Object.hasOwn(faultTable, text);
+}
+
+/** What one row of the matrix is. */
+export interface UploadRow {
+  readonly operation: "PutObject" | "UploadPart";
+  readonly auth: Auth;
+  readonly payload: PayloadForm;
+  readonly data: Buffer;
+  readonly fault: Fault;
+}
+
+/** A row as it is sent. */
+export interface UploadCase extends UploadRow {
+  readonly algorithm: MatrixChecksum;
+  readonly bucket: string;
+  readonly key: string;
+  /** `partNumber=1&uploadId=x`, or `""`. */
+  readonly query: string;
+  readonly host: string;
+  /** A framed body in HTTP chunks, without a Content-Length. */
+  readonly inChunks: boolean;
+}
 
 /** The right outcome, or `null` where a fault has no meaning for a form. */
-export function outcomeOf({ auth, payload, data, fault }: UploadCase): Outcome | null {
-  const of = forms[payload];
-  const head = headOutcome(auth, payload, data);
-  if (fault === "bad seed") return seedOutcome(auth, payload);
+export function outcomeOf({
+  auth,
+  payload,
+  data,
+  fault,
+}: Omit<UploadRow, "operation">): Outcome | null {
+  const caller: Caller = callers[auth];
+  const isForm = caller.place === "form";
+  // A form is protected by its own fields, whatever x-amz-content-sha256 says beside them.
+  if (isForm && payload !== "missing" && fault !== "none") return null;
+  const head = headOutcome(caller, payload, data);
+  if (fault === "bad seed") return seedOutcome(caller, payload);
   // One fault at a time: where the head is refused already, the body's faults are not reached.
   if (head !== null) return fault === "none" ? head : null;
-  const facts = faultFacts[fault];
-  if (facts.needs?.(of, data) === false) return null;
-  return of.framed ? facts.framed : facts.plain;
+  const of = forms[payload];
+  const rule: Rule = faultTable[fault][isForm ? 2 : of.framed ? 0 : 1];
+  return typeof rule === "function" ? rule({ ...of, bytes: data.length, caller }) : rule;
 }
 
-function seedOutcome(auth: Auth, payload: PayloadForm): Outcome | null {
-  if (auth === "anonymous") return null;
-  return needsValue(auth) && payload === "missing" ? "400 MissingSecurityHeader" : badSignature;
-}
-
-function needsValue(auth: Auth): boolean {
-  return auth === "header" || auth === "token" || auth === "session";
+function seedOutcome({ version, place }: Caller, payload: PayloadForm): Outcome | null {
+  if (version === "none") return null;
+  const isMissing = payload === "missing" && version === "v4" && place === "head";
+  return isMissing ? "400 MissingSecurityHeader" : badSignature;
 }
 
 /** Refusals that need no byte of the body. */
-function headOutcome(auth: Auth, payload: PayloadForm, data: Buffer): Outcome | null {
-  if (payload === "missing" && needsValue(auth)) return "400 MissingSecurityHeader";
-  // This pair has no token, and one with a token that is not its own is refused.
-  if (auth === "token") return "400 InvalidToken";
-  if (payload === "garbage") return "400 InvalidArgument";
-  const isV4 = auth === "header" || auth === "presigned" || auth === "session";
-  if ((forms[payload].framed || payload === "ecdsa") && !isV4) return "400 InvalidRequest";
+function headOutcome(caller: Caller, payload: PayloadForm, data: Buffer): Outcome | null {
+  const { version, place, madeUpToken, open } = caller;
+  const isForm = place === "form";
+  if (!isForm && payload === "missing" && version === "v4" && place === "head") {
+    return "400 MissingSecurityHeader";
+  }
+  // The pair has no token, and one with a token that is not its own is refused.
+  if (madeUpToken) return "400 InvalidToken";
+  const refusal = isForm ? null : payloadRefusal(caller, payload, data);
+  return refusal ?? (version === "none" && !open ? "403 AccessDenied" : null);
+}
+
+function payloadRefusal({ version }: Caller, payload: PayloadForm, data: Buffer): Outcome | null {
+  if (payload === "garbage") return badField;
+  if ((forms[payload].framed || payload === "ecdsa") && version !== "v4") return invalid;
   if (payload === "ecdsa") return "501 NotImplemented";
-  if (payload === "empty-hash" && data.length > 0) return "400 XAmzContentSHA256Mismatch";
-  return auth === "anonymous" ? "403 AccessDenied" : null;
+  return payload === "empty-hash" && data.length > 0 ? hashMismatch : null;
 }
 
-// ---- how it is written ----
+// ---- the table ----
 
-export interface WrittenUpload {
-  readonly bytes: Buffer;
-  /** The client's side is closed behind them. */
-  readonly closes: boolean;
+export interface Columns {
+  readonly operation?: UploadRow["operation"];
+  readonly auths: readonly Auth[];
+  readonly payloads?: readonly PayloadForm[];
+  readonly bodies: readonly Buffer[];
+  readonly faults?: readonly Fault[];
 }
 
-/** The request on the wire. @param inChunks a framed body in HTTP chunks, without a Content-Length */
-export function writtenUpload(given: UploadCase, inChunks: boolean): WrittenUpload {
-  const { payload, data, fault } = given;
-  const { framed } = forms[payload];
-  const summed = fault === "bad checksum" ? Buffer.concat([data, Buffer.of(1)]) : data;
-  const checksum = matrixChecksum(given.algorithm, summed);
-  const signed = signedHead(given, fieldsOf(given, checksum));
-  const extra = Buffer.from(fault === "extra bytes" ? "GARBAGE" : "");
-  const body = framed
-    ? Buffer.concat([frameOf(given, checksum, signed.seed), extra])
-    : plainBody(given);
-  const sent = framed && inChunks ? inHttpChunks(body) : body;
-  const kept = fault === "cut" ? sent.subarray(0, Math.floor(sent.length / 2)) : sent;
-  const head = `${signed.head}${framingOf(framed, inChunks, body.length)}\r\n`;
-  const behind = framed ? Buffer.alloc(0) : extra;
-  return { bytes: Buffer.concat([Buffer.from(head), kept, behind]), closes: fault === "cut" };
-}
-
-/** Two of the ways in which Content-Encoding may tell of the framing. */
-function framingOf(framed: boolean, inChunks: boolean, length: number): string {
-  if (!framed) return `content-length: ${length}\r\n`;
-  return inChunks
-    ? "transfer-encoding: chunked\r\ncontent-encoding: gzip,aws-chunked\r\n"
-    : `content-length: ${length}\r\ncontent-encoding: aws-chunked\r\n`;
-}
-
-function fieldsOf(
-  { payload, data, fault, algorithm }: UploadCase,
-  checksum: string,
-): [string, string][] {
-  const name = `x-amz-checksum-${algorithm}`;
-  const { value, framed, trailer, signed } = forms[payload];
-  const fields: [string, string][] = [];
-  const hash = value(data);
-  if (hash !== null) fields.push(["x-amz-content-sha256", hash]);
-  if (framed) {
-    const wrong = { short: 1, long: -1 }[String(fault)] ?? 0;
-    fields.push(["x-amz-decoded-content-length", String(data.length + wrong)]);
+/** Every row that has a meaning: the product of the columns, less what no client could send. */
+export function uploadRows(columns: Columns): readonly UploadRow[] {
+  const { operation = "PutObject" } = columns;
+  const rows: UploadRow[] = [];
+  for (const auth of columns.auths) {
+    for (const payload of columns.payloads ?? payloads) {
+      for (const data of columns.bodies) {
+        for (const fault of columns.faults ?? faults) {
+          const row = { operation, auth, payload, data, fault };
+          if (outcomeOf(row) !== null) rows.push(row);
+        }
+      }
+    }
   }
-  if (trailer) fields.push(["x-amz-trailer", name]);
-  else if (signed || fault === "bad checksum") fields.push([name, checksum]);
-  return fields;
+  return rows;
 }
 
-function plainBody({ data, fault }: UploadCase): Buffer {
-  return fault === "long" ? Buffer.concat([data, Buffer.of(0)]) : data;
+/** `header, hash, 8192 bytes, bad seed`. */
+export function rowName({ operation, auth, payload, data, fault }: UploadRow): string {
+  const part = operation === "UploadPart" ? "part, " : "";
+  return `${part}${auth}, ${payload}, ${data.length} bytes, ${fault}`;
 }
 
-function frameOf(
-  { payload, data, fault, algorithm }: UploadCase,
-  checksum: string,
-  seed: Seed | null,
-): Buffer {
-  const { trailer, signed } = forms[payload];
-  const frame = chunkFrame(data, {
-    chunkBytes: data.length > 1_000_000 ? 65_536 : chunkBytes,
-    ...(trailer ? { trailer: [`x-amz-checksum-${algorithm}`, checksum] as const } : {}),
-    ...(signed && seed !== null ? { seed } : {}),
-  });
-  return frameBytes(spoils[fault]?.(frame) ?? frame);
+/** How many rows have each value of a column. */
+export function countBy<Row>(
+  rows: readonly Row[],
+  column: (row: Row) => string | number,
+): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const row of rows) counts[column(row)] = (counts[column(row)] ?? 0) + 1;
+  return counts;
 }
 
-const spoils: Readonly<Partial<Record<Fault, (frame: ChunkFrame) => ChunkFrame>>> = {
-  "bad middle chunk": (frame) =>
-    withChunk(frame, Math.floor((frame.chunks.length - 1) / 2), ({ line }) => ({
-      line: spoiled(line),
-    })),
-  "bad last chunk": (frame) => ({ ...frame, last: spoiled(frame.last) }),
-  "bad trailer signature": (frame) => ({
-    ...frame,
-    trailer: frame.trailer.replace(/(?<=trailer-signature:[0-9a-f]{63})./, (digit) =>
-      digit === "0" ? "1" : "0",
-    ),
-  }),
-  "no final chunk": (frame) => ({ ...frame, last: "", trailer: "", blank: "" }),
-};
-
-interface Seed {
-  readonly secretAccessKey: string;
-  readonly amzDate: string;
-  readonly scope: string;
-  readonly seed: string;
-}
-
-/** Request line, Host, fields and authorization; a signature's last digit is another for `bad seed`. */
-function signedHead(
-  { auth, path, host, fault }: UploadCase,
-  headers: readonly [string, string][],
-): { readonly head: string; readonly seed: Seed | null } {
-  const lines = headers.map(([name, text]) => `${name}: ${text}\r\n`).join("");
-  const head = (target: string, more: string): string =>
-    `PUT ${target} HTTP/1.1\r\nhost: ${host}\r\n${lines}${more}`;
-  if (auth === "anonymous") return { head: head(path, ""), seed: null };
-  const broken = fault === "bad seed";
-  if (auth === "v2-header" || auth === "v2-presigned") {
-    return { head: signedV2(auth, path, { headers, head, broken }), seed: null };
-  }
-  const amzDate = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
-  const scope = `${amzDate.slice(0, 8)}/us-east-1/s3/aws4_request`;
-  const { accessKeyId, secretAccessKey } = auth === "session" ? sessionKeys : clientKeys;
-  const token: [string, string][] = [];
-  if (auth === "token") token.push(["x-amz-security-token", "made-up"]);
-  if (auth === "session") token.push(["x-amz-security-token", sessionKeys.sessionToken]);
-  const inHead: [string, string][] =
-    auth === "presigned" ? [] : [["x-amz-date", amzDate], ...token];
-  const fields = [["host", host], ...headers, ...inHead].toSorted((a, b) =>
-    (a[0] ?? "") < (b[0] ?? "") ? -1 : 1,
-  );
-  const names = fields.map(([name]) => name).join(";");
-  const query =
-    auth === "presigned"
-      ? [
-          "X-Amz-Algorithm=AWS4-HMAC-SHA256",
-          `X-Amz-Credential=${encodeURIComponent(`${accessKeyId}/${scope}`)}`,
-          `X-Amz-Date=${amzDate}`,
-          "X-Amz-Expires=600",
-          `X-Amz-SignedHeaders=${encodeURIComponent(names)}`,
-        ].join("&")
-      : "";
-  const canonical = [
-    "PUT",
-    path,
-    query,
-    ...fields.map(([name, text]) => `${name}:${text}`),
-    "",
-    names,
-    headers.find(([name]) => name === "x-amz-content-sha256")?.[1] ?? "UNSIGNED-PAYLOAD",
-  ].join("\n");
-  const text = `AWS4-HMAC-SHA256\n${amzDate}\n${scope}\n${sha256(Buffer.from(canonical))}`;
-  const seed = createHmac("sha256", signingKey(secretAccessKey, scope)).update(text).digest("hex");
-  const signature = broken ? spoiled(`${seed}\r\n`).trim() : seed;
-  const credential = `Credential=${accessKeyId}/${scope}`;
-  const written =
-    auth === "presigned"
-      ? head(`${path}?${query}&X-Amz-Signature=${signature}`, "")
-      : head(
-          path,
-          `${inHead.map(([name, at]) => `${name}: ${at}\r\n`).join("")}authorization: AWS4-HMAC-SHA256 ${credential}, SignedHeaders=${names}, Signature=${signature}\r\n`,
-        );
-  return {
-    head: written,
-    seed: { secretAccessKey, amzDate, scope, seed },
-  };
-}
-
-function signedV2(
-  auth: "v2-header" | "v2-presigned",
-  path: string,
-  how: {
-    readonly headers: readonly [string, string][];
-    readonly head: (target: string, more: string) => string;
-    readonly broken: boolean;
-  },
-): string {
-  const amz = how.headers
-    .map(([name, text]) => `${name}:${text}\n`)
-    .toSorted()
-    .join("");
-  const sign = (when: string): string => {
-    const text = `PUT\n\n\n${when}\n${amz}${path}`;
-    const right = createHmac("sha1", clientKeys.secretAccessKey).update(text).digest("base64");
-    return how.broken ? Buffer.from(right, "base64").reverse().toString("base64") : right;
-  };
-  if (auth === "v2-header") {
-    const date = new Date().toUTCString();
-    const value = `AWS ${clientKeys.accessKeyId}:${sign(date)}`;
-    return how.head(path, `date: ${date}\r\nauthorization: ${value}\r\n`);
-  }
-  const expires = String(Math.floor(Date.now() / 1000) + 600);
-  const signature = encodeURIComponent(sign(expires));
-  return how.head(
-    `${path}?AWSAccessKeyId=${clientKeys.accessKeyId}&Expires=${expires}&Signature=${signature}`,
-    "",
-  );
-}
-
-const signingKeys = new Map<string, Buffer>();
-
-function signingKey(secret: string, scope: string): Buffer {
-  const known = signingKeys.get(`${secret} ${scope}`);
-  if (known !== undefined) return known;
-  let key = Buffer.from(`AWS4${secret}`);
-  for (const part of scope.split("/")) key = createHmac("sha256", key).update(part).digest();
-  signingKeys.set(`${secret} ${scope}`, key);
-  return key;
+export function bodyOf(size: number): Buffer {
+  const bytes = Buffer.alloc(size);
+  for (let at = 0; at < size; at += 1) bytes[at] = (at * 7 + (at >> 8) + (at >> 16)) & 0xff;
+  return bytes;
 }
