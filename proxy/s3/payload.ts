@@ -5,6 +5,7 @@
 import type { Authorization } from "./authorization.ts";
 import type { V2Authorization } from "./authorization-v2.ts";
 import { type ExpectedChecksum, readChecksums, type UnknownChecksums } from "./checksum.ts";
+import { expectedMd5 } from "./content-md5.ts";
 import { S3Error, type S3ErrorCode } from "./errors.ts";
 import { fieldTokens, fieldValue, type HeaderList } from "./headers.ts";
 import { operationFacts, type S3Operation } from "./operation.ts";
@@ -29,6 +30,8 @@ export interface Payload {
   readonly sha256: string | null;
   /** What the body of an upload must sum up to, from the head. */
   readonly checksum: ExpectedChecksum | null;
+  /** The Content-MD5 of an upload. */
+  readonly md5: Uint8Array | null;
   /** The algorithm of the checksum that is announced to stand behind the body. */
   readonly trailer: string | null;
 }
@@ -131,6 +134,8 @@ function plainPayload(
       )
     : noChecksums;
   if (checksums.kind === "error") return checksums;
+  const md5 = isUpload(options.operation) ? expectedMd5(head.headers) : null;
+  if (md5 instanceof S3Error) return { kind: "error", error: md5 };
   return {
     kind: "payload",
     mode: sha256 === null ? "unsigned" : "single-chunk",
@@ -138,6 +143,7 @@ function plainPayload(
     wireLengthBytes: length,
     sha256,
     checksum: checksums.header,
+    md5,
     trailer: null,
   };
 }
@@ -159,11 +165,11 @@ function checksumHeaders({ head, authorization, options }: PayloadRequest): Head
 
 /** Whether a checksum in the head is that of the body. */
 function isSummedUp(operation: S3Operation | undefined): boolean {
-  return isUpload(operation) || operation === "AppendObject" || isDocument(operation);
+  return isUpload(operation) || isDocument(operation);
 }
 
 function isUpload(operation: S3Operation | undefined): boolean {
-  return operation === "PutObject" || operation === "UploadPart";
+  return operation === "PutObject" || operation === "UploadPart" || operation === "AppendObject";
 }
 
 /** Bodies that are read here. Complete is none: its checksum is that of the object, not of its body. */
@@ -194,7 +200,10 @@ function streamingPayload(value: string, request: PayloadRequest): PayloadResult
   );
   if (checksums.kind === "error") return checksums;
   const { header: checksum, trailer } = checksums;
-  return { kind: "payload", mode, lengthBytes, wireLengthBytes, sha256: null, checksum, trailer };
+  const md5 = expectedMd5(headers);
+  if (md5 instanceof S3Error) return { kind: "error", error: md5 };
+  const lengths = { lengthBytes, wireLengthBytes };
+  return { kind: "payload", mode, ...lengths, sha256: null, checksum, md5, trailer };
 }
 
 function streamingMode(

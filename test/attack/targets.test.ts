@@ -2,6 +2,7 @@
 // another bucket, another API of an RGW.
 
 import { createServer } from "node:http";
+import { CreateMultipartUploadCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import {
   type Attack,
@@ -126,6 +127,70 @@ t.test("dots and encoded slashes lead nowhere else", async (t) => {
   const before = target.reached().length;
   t.match(await rawExchange(target.url, asReader), { status: 403, text: "AccessDenied" });
   t.equal(target.reached().length, before, "policy decided on bucket and key");
+  await serves(t, target);
+});
+
+t.test("a copy source that a radosgw dies of never reaches one", async (t) => {
+  const target = await openTarget(t, { clusterSettings: "profile: rgw-pacific" });
+  const Key = "copy";
+  const begun = await target.s3.send(new CreateMultipartUploadCommand({ Bucket: bucket, Key }));
+  const upload = `partNumber=1&uploadId=${encodeURIComponent(begun.UploadId ?? "")}`;
+  const copy = (source: string, query: string): string =>
+    rawHead(target.url, {
+      method: "PUT",
+      path: `/${bucket}/${Key}`,
+      query,
+      headers: [["x-amz-copy-source", source]],
+      contentLength: 0,
+    });
+  const malformed = [
+    `/${bucket}/%`,
+    `${bucket}/%`,
+    `/${bucket}/a%`,
+    `/${bucket}/%2`,
+    `/${bucket}/%zz`,
+    `/${bucket}/`,
+    `${bucket}/`,
+    `/${bucket}`,
+    `${bucket}%2F`,
+    `%2F${bucket}%2F`,
+    `/${bucket}%2F%`,
+    `/${bucket}/%00`,
+    `/${bucket}/%ff`,
+    `/${bucket}/?versionId=`,
+    `/${bucket}/k?versionId=%`,
+    `//${bucket}/k`,
+    "/",
+    "%",
+    "",
+  ];
+  const queries = [upload, ""];
+  await repel(
+    t,
+    target,
+    malformed.flatMap((source) =>
+      queries.map((query) => ({
+        name: `"${source}" ${query === "" ? "whole" : "as a part"}`,
+        bytes: [copy(source, query)],
+        answer: "400 InvalidArgument",
+        goesOn: true,
+      })),
+    ),
+  );
+  const anonymous = `PUT /${bucket}/${Key}?${upload} HTTP/1.1\r\nhost: ${new URL(target.url).host}\r\nx-amz-copy-source: /${bucket}/%25\r\ncontent-length: 0\r\n\r\n`;
+  await repel(t, target, [
+    { name: "anonymous", bytes: [anonymous], answer: "403 AccessDenied", goesOn: true },
+  ]);
+  // Well formed: read by its name and put as a part; no server is asked to read the name again.
+  const before = target.reached().length;
+  for (const source of ["%25", "%2525", "a%25zz", "%2525%32%35", "%252F", "%25?versionId=%25"]) {
+    const { status, text } = await rawExchange(target.url, copy(`/${bucket}/${source}`, upload));
+    t.match(`${status} ${/<Code>(\w+)</.exec(text)?.[1]}`, /^404 NoSuch(?:Key|Version)$/, source);
+    t.notMatch(target.reached().slice(before).join(), "PUT", source);
+  }
+  const exchanges = target.clusters["only"]?.exchanges() ?? [];
+  const names = exchanges.flatMap(({ rawHeaders }) => rawHeaders.map((text) => text.toLowerCase()));
+  t.notOk(names.includes("x-amz-copy-source"), "no cluster was asked to copy");
   await serves(t, target);
 });
 

@@ -55,6 +55,8 @@ export const modes: readonly Mode[] = [
 
 export interface Upload {
   readonly key: string;
+  /** Canonical, `append=&position=0`. */
+  readonly query?: string;
   readonly data: Buffer;
   readonly decodedLength?: number;
   /** In the trailer where the mode has one, else in the head. */
@@ -67,13 +69,14 @@ export interface Upload {
 
 /** Head and body as they go onto the wire. */
 export function written(url: string, mode: Mode, upload: Upload): readonly [string, Buffer] {
-  const { key, data, decodedLength = data.length, checksum = crc32Of(data) } = upload;
+  const { key, query = "", data, decodedLength = data.length, checksum = crc32Of(data) } = upload;
   const named = mode.trailer
     ? (["x-amz-trailer", "x-amz-checksum-crc32"] as const)
     : (["x-amz-checksum-crc32", checksum] as const);
   const request = {
     method: "PUT",
     path: `/${bucket}/${key}`,
+    query,
     payloadHash: mode.payloadHash,
     headers: [
       ["content-encoding", "aws-chunked"],

@@ -4,8 +4,11 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import { type FakeRequest, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
+import { rawExchange, rawHead } from "../support/raw-http.ts";
 import type { Fields, Scene } from "../support/rgw-scene.ts";
 import { openScene } from "../support/rgw-scene.ts";
+import { type ChunkFrame, spoiled } from "../support/s3-chunked.ts";
+import { crc32Of, modes, sha256, bucket as streams, written } from "../support/s3-uploads.ts";
 
 const md5 = (text: string) => createHash("md5").update(text).digest("hex");
 
@@ -205,5 +208,70 @@ t.test("ListParts of an unknown upload is NoSuchUpload, of an unknown bucket is 
     const got = await scene.ask("GET", "/rep/k", { query: `uploadId=${uploadId}` });
     t.match(got, { status: 404, code });
     t.notMatch(got.body, "1052-a");
+  }
+});
+
+t.test("an append whose body is not what it says leaves the object as it is", async (t) => {
+  const { rgw, headgate, ask } = await openScene(t);
+  await ask("PUT", `/${streams}`, { body: "" });
+  const path = `/${streams}/log`;
+  const before = Buffer.from("begun");
+  rgw.put(path, before);
+  // A radosgw appends nothing of a body that breaks off.
+  rgw.intercept = ({ method, query, headers, body }) => {
+    if (method !== "PUT" || !query.has("append")) return null;
+    const present = rgw.objects.get(path)?.body ?? Buffer.alloc(0);
+    if (body.length < Number(headers.get("content-length"))) return "";
+    if (Number(query.get("position")) !== present.length) return rgwError("409 Conflict", "X");
+    rgw.put(path, Buffer.concat([present, body]));
+    return rgwAnswer("200 OK", ['ETag: "a"']);
+  };
+  const present = (): Buffer => rgw.objects.get(path)?.body ?? Buffer.alloc(0);
+  const send = async ([head, body]: readonly [string, Buffer]) => {
+    const { status, text } = await rawExchange(headgate.url, head, body);
+    return `${status} ${/<Code>(\w+)</.exec(text)?.[1] ?? ""}`.trim();
+  };
+  const query = `append=&position=${before.length}`;
+  const plain = (data: Buffer, payloadHash: string, checksum: string) => {
+    const headers = [["x-amz-checksum-crc32", checksum]] as const;
+    const contentLength = data.length;
+    const request = { method: "PUT", path, query, headers, payloadHash, contentLength };
+    return [rawHead(headgate.url, request), data] as const;
+  };
+  const spoil = (frame: ChunkFrame): ChunkFrame => ({ ...frame, last: spoiled(frame.last) });
+  for (const data of [Buffer.from("more"), Buffer.alloc(200_000, "more")]) {
+    const wrongSum = "AAAAAQ==";
+    const rows: (readonly [string, readonly [string, Buffer], string])[] = [
+      [
+        "hash",
+        plain(data, sha256(Buffer.from("x")), crc32Of(data)),
+        "400 XAmzContentSHA256Mismatch",
+      ],
+      ["checksum", plain(data, "UNSIGNED-PAYLOAD", wrongSum), "400 BadDigest"],
+      ["checksum of a signed body", plain(data, sha256(data), wrongSum), "400 BadDigest"],
+    ];
+    for (const mode of modes) {
+      const upload = { key: "log", query, data, inHttpChunks: false };
+      const sum = written(headgate.url, mode, { ...upload, checksum: wrongSum });
+      rows.push([`checksum, ${mode.name}`, sum, "400 BadDigest"]);
+      if (!mode.signed) continue;
+      const chunk = written(headgate.url, mode, { ...upload, spoil });
+      rows.push([`last chunk, ${mode.name}`, chunk, "403 SignatureDoesNotMatch"]);
+    }
+    for (const [what, sent, answer] of rows) {
+      t.equal(await send(sent), answer, `${what}, ${data.length} bytes`);
+      t.ok(present().equals(before), `${what}: nothing is appended`);
+    }
+  }
+  const more = Buffer.from("!");
+  t.equal(await send(plain(more, "UNSIGNED-PAYLOAD", crc32Of(more))), "200");
+  let text = "begun!";
+  t.equal(present().toString(), text, "a right one is");
+  for (const mode of modes) {
+    const next = `append=&position=${text.length}`;
+    const upload = { key: "log", query: next, data: more, inHttpChunks: false };
+    t.equal(await send(written(headgate.url, mode, upload)), "200", mode.name);
+    text += "!";
+    t.equal(present().toString(), text, "decoded");
   }
 });
