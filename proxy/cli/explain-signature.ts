@@ -1,7 +1,8 @@
 // `headgate explain-signature FILE`: verifies a pasted request as the gateway would and says what
-// differs. Takes the head of a request, as `curl -v` or a client's debug log shows it, or a presigned
-// URL. Works on text alone: no configuration, no network. The secret is read and never printed.
+// differs (pasted-request.ts says in which forms). Works on text alone: no configuration, no network.
+// The secret is read and never printed.
 
+import { reasonOf } from "../config/checks.ts";
 import {
   readAuthorization,
   readV2Authorization,
@@ -15,6 +16,7 @@ import { verifySignature } from "../s3/verify.ts";
 import { verifySignatureV2 } from "../s3/verify-v2.ts";
 import type { Call, Command } from "./command.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { loggedCanonicalRequest, readPastedRequest } from "./pasted-request.ts";
 
 export const explainSignature: Command = {
   name: "explain-signature",
@@ -37,8 +39,7 @@ function run(call: Call): number {
   const { io } = call;
   try {
     const pasted = readText(call, call.operands[0] ?? "");
-    const signedFile = call.text("signed");
-    const signed = signedFile === null ? null : readText(call, signedFile);
+    const signed = readSigned(call, pasted);
     const head = readPasted(pasted, call.text("method") ?? "GET");
     const authorization = readV2Authorization(head) ?? readAuthorization(head);
     switch (authorization.kind) {
@@ -196,9 +197,17 @@ function indent(text: string): string {
 function readText(call: Call, file: string): string {
   try {
     return call.io.readFile(file === "-" ? "/dev/stdin" : file);
-  } catch {
-    throw new Untold(`Cannot read "${file}"`);
+  } catch (error) {
+    throw new Untold(`Cannot read file "${file}": ${reasonOf(error)}`);
   }
+}
+
+/** What the client signed: in a file of its own, or in the log that was pasted. Null: not known. */
+function readSigned(call: Call, pasted: string): string | null {
+  const file = call.text("signed");
+  if (file === null) return loggedCanonicalRequest(pasted);
+  const text = readText(call, file);
+  return loggedCanonicalRequest(text) ?? text;
 }
 
 function readSecret(call: Call): string {
@@ -210,47 +219,9 @@ function readSecret(call: Call): string {
 
 /** @throws S3Error as the gateway would answer, Untold for a text that is no request. */
 function readPasted(text: string, method: string): RequestHead {
-  const url = /^\s*(https?):\/\/([^/?\s]+)([^\s]*)\s*$/.exec(text);
-  const [, , host = "", target = ""] = url ?? [];
-  const input =
-    url === null
-      ? readHeadText(text)
-      : {
-          method,
-          target: target.startsWith("/") ? target : `/${target}`,
-          rawHeaders: ["host", host],
-        };
-  const result = readRequestHead(input);
+  const pasted = readPastedRequest(text, method);
+  if (typeof pasted === "string") throw new Untold(pasted);
+  const result = readRequestHead(pasted);
   if (result.kind === "error") throw result.error;
   return result.head;
-}
-
-interface HeadText {
-  readonly method: string;
-  readonly target: string;
-  readonly rawHeaders: readonly string[];
-}
-
-/** A request line and fields up to an empty line, alone or within what `curl -v` prints. */
-function readHeadText(text: string): HeadText {
-  const all = text.split(/\r?\n/);
-  // Of what `curl -v` prints only the lines that it sends count.
-  const sent = all.filter((line) => /^> ?/.test(line));
-  const lines = sent.length === 0 ? all : sent.map((line) => line.replace(/^> ?/, ""));
-  const first = lines.findIndex((line) => line.trim() !== "");
-  const requestLine = /^([A-Z]+) (\S+)(?: HTTP\/[0-9.]+)?$/.exec(lines[first]?.trim() ?? "");
-  const [, method = "", target = ""] = requestLine ?? [];
-  if (requestLine === null) {
-    throw new Untold('Cannot read the request: it must begin like "GET /bucket/key HTTP/1.1"');
-  }
-  const rawHeaders: string[] = [];
-  for (const line of lines.slice(first + 1)) {
-    if (line.trim() === "") break;
-    const colon = line.indexOf(":");
-    if (colon < 1) throw new Untold(`Cannot read the line "${line}" as a header`);
-    // Text is UTF-8, fields are bytes.
-    const value = Buffer.from(line.slice(colon + 1).trim(), "utf8").toString("latin1");
-    rawHeaders.push(line.slice(0, colon), value);
-  }
-  return { method, target, rawHeaders };
 }

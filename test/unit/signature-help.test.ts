@@ -195,6 +195,33 @@ t.test("explain-signature names the change and compares with what was signed", a
   t.equal(told.out.match(/line \d/g)?.length, 1);
 });
 
+/** The log line of botocore 1.43 that says what is sent. */
+function botocoreLine(head: RequestHead, url: string): string {
+  const fields = head.headers.filter(([name]) => name !== "host");
+  const dict = fields.map(([name, value]) => `'${name}': b'${value}'`).join(", ");
+  return `2026-11-29 12:00:00,1 - MainThread - botocore.endpoint - DEBUG - Sending http request: <AWSPreparedRequest stream_output=True, method=${head.method}, url=${url}, headers={'X-Note': 'it\\'s', 'X-Other': "it's", ${dict}}>`;
+}
+
+t.test("explain-signature reads the debug logs of Python's clients", async (t) => {
+  const right = received({ note: "", says: "", signed: {} });
+  const url = "https://s3.example.com/b/k";
+  const head = pasted(right).replaceAll("\n", "\\r\\n");
+  const canonical = (path: string) =>
+    `x - botocore.auth - DEBUG - CanonicalRequest:\nGET\n${path}\n\nx - botocore.auth - DEBUG - StringToSign:\nA\n`;
+  const files = {
+    botocore: `start\n${botocoreLine(right, "https://h/other")}\n${canonical("/b/k")}${botocoreLine(right, url)}\nend\n`,
+    changed: `${canonical("/first")}${canonical("/b/k")}${botocoreLine(right, `${url}k`)}\n`,
+    http: `send: b'x'\nsend: b'${head}'\nreply: 'HTTP/1.1 403 Forbidden\\r\\n'\nsend: b'body'\n`,
+  };
+  for (const file of ["botocore", "http"]) {
+    const told = await runHeadgate(`explain-signature ${file}`, { files, env });
+    t.match(told, { exit: 0, out: /The signature is right/ }, file);
+  }
+  const changed = await runHeadgate("explain-signature changed", { files, env });
+  t.equal(changed.exit, 1);
+  t.match(changed.out, "line 2\n    signed   /b/k\n    received /b/kk\n", "as the log has it");
+});
+
 t.test("explain-signature reads a presigned URL", async (t) => {
   const url =
     "https://s3.example.com/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256" +
@@ -386,7 +413,7 @@ t.test("explain-signature says what it cannot read", async (t) => {
     ["bare", "carries no signature"],
     ["poem", "must begin like"],
     ["odd", 'Cannot read the line "no colon here"'],
-    ["nothing", 'Cannot read "nothing"'],
+    ["nothing", 'Cannot read file "nothing": it does not exist'],
   ];
   for (const [file, says] of table) {
     const told = await runHeadgate(`explain-signature ${file}`, { files, env });
