@@ -102,6 +102,7 @@ t.test("100 Continue is for those whose body is wanted", async (t) => {
 });
 
 t.test("what is too long is refused before a byte of it is read", async (t) => {
+  // https://github.com/haproxy/haproxy/issues/2076
   const target = await openTarget(t);
   const put = signed(target.url, "PUT", `/${bucket}/k`);
   const beyond = String(5 * 1024 ** 3 + 1);
@@ -129,6 +130,7 @@ t.test("what is too long is refused before a byte of it is read", async (t) => {
 });
 
 t.test("documents have a limit, and no entities", async (t) => {
+  // https://github.com/minio/minio/pull/6033
   const target = await openTarget(t);
   const bomb =
     '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>';

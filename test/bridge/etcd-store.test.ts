@@ -77,6 +77,7 @@ t.test(
   "a stalled etcd is noticed on an idle watch, and calls have deadlines",
   { skip },
   async (t) => {
+    // https://github.com/etcd-io/etcd/issues/8980
     const etcd = await TestEtcd.start();
     t.teardown(() => etcd.stop());
     const store = new EtcdStore(etcd.options({ callTimeoutMs: 2000 }), new CountingMeter());

@@ -267,6 +267,7 @@ t.test(
   "username and password; a wrong one never opens, tokens outlive a restart",
   { skip },
   async (t) => {
+    // https://github.com/etcd-io/etcd/issues/11954
     const etcd = await etcdFor(t);
     const root = "--user=root:secret";
     await etcd.ctl("user", "add", "root:secret");

@@ -37,6 +37,7 @@ const authzFaults = [
 
 for (const { bucket, fault, outcome } of authzFaults) {
   t.test(`authz: ${bucket} is a fault and the next request is decided`, async (t) => {
+    // https://github.com/open-policy-agent/npm-opa-wasm/pull/25
     const view = viewOf(bundle, placement);
     t.teardown(() => view.policy.close());
     const { decision, tally } = ask(view, bucket);
@@ -124,6 +125,7 @@ t.test("an engine that was closed still answers whoever holds it", async (t) => 
 });
 
 t.test("bundles that cannot serve are refused before they serve", async (t) => {
+  // https://github.com/open-policy-agent/npm-opa-wasm/issues/22
   const wasm = await readFile("test/vectors/policy/hostile/policy.wasm");
   const load = async (members: Readonly<Record<string, Uint8Array>>, entrypoints = {}) => {
     const read = await readBundleMembers(new Map(Object.entries(members)), "candidate");

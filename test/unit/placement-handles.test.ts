@@ -38,6 +38,7 @@ t.test("a handle comes back as the upload it was made for", async (t) => {
 });
 
 t.test("a handle is worth nothing for another bucket, key, tenant or installation", async (t) => {
+  // https://github.com/supabase/storage/issues/1390
   const handle = uploadHandle(pin, binding);
   const others = [
     { ...binding, bucket: bucketNamed("logt") },

@@ -233,6 +233,7 @@ const within = (count: number, share: number) =>
   Math.abs(count - keyCount * share) <= 4 * Math.sqrt(keyCount * share * (1 - share));
 
 t.test("each cluster owns its share of the keys", async (t) => {
+  // https://github.com/ykayacan/hashing-utils/issues/17
   const sets: readonly Readonly<Record<string, number>>[] = [
     { a: 1, b: 1, c: 1 },
     { a: 1, b: 2, c: 3 },

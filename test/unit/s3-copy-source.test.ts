@@ -50,6 +50,7 @@ const read: readonly (readonly [
 ];
 
 t.test("every form names one object and goes on encoded once", async (t) => {
+  // https://github.com/jamhall/s3rver/pull/207
   for (const [value, tenant, bucket, key, versionId, canonical] of read) {
     const result = parseCopySource(latin1(value));
     if (result.kind === "error") {

@@ -137,6 +137,7 @@ t.test("repeated fields become one line", async (t) => {
 });
 
 t.test("Content-Encoding loses aws-chunked and nothing else", async (t) => {
+  // https://github.com/trinodb/aws-proxy/issues/124
   const rows = [
     ["aws-chunked", null],
     ["gzip,aws-chunked", "gzip"],

@@ -82,6 +82,7 @@ t.test("a cluster that cannot be reached is 503, never 404", async (t) => {
 });
 
 t.test("a client that leaves takes its upstream exchange with it", async (t) => {
+  // https://github.com/http-party/node-http-proxy/pull/1559
   const { url, clusters, adminUrl } = await open(t);
   const inFlight = async (): Promise<number> => {
     const text = await (await fetch(`${adminUrl}/metrics`)).text();

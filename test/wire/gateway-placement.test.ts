@@ -50,6 +50,7 @@ t.test("objects land by weight, within four sigma", async (t) => {
 t.test(
   "a drained owner refuses writes of a non-empty bucket; reads, deletes, undrain go on",
   async (t) => {
+    // https://github.com/pda/flexihash/issues/25
     const headgate = await startTestHeadgate(t, { clusters: { only: 5 } });
     const { s3, admin } = headgate;
     await s3.send(new CreateBucketCommand({ Bucket: "stays" }));

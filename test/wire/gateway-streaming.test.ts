@@ -195,6 +195,7 @@ const faults: readonly Fault[] = [
 
 for (const mode of modes) {
   t.test(`no fault of a body leaves an object: ${mode.name}`, async (t) => {
+    // https://github.com/afreidah/s3-orchestrator/issues/1536
     const headgate = await open(t);
     for (const size of sizes) {
       const data = Buffer.alloc(size, 7);
@@ -239,6 +240,7 @@ t.test("a body that breaks off inside its framing is never stored", async (t) =>
 });
 
 t.test("what the head says of a body is refused before a byte is read", async (t) => {
+  // https://github.com/versity/versitygw/issues/1659
   const headgate = await open(t);
   const plain = (headers: readonly (readonly [string, string])[], payloadHash: string) =>
     rawHead(headgate.url, {

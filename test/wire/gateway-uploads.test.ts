@@ -34,6 +34,7 @@ async function inFlight(headgate: TestHeadgate): Promise<number> {
 const sizes = [1, 8191, 64 * 1024, 64 * 1024 + 1, 1024 * 1024];
 
 t.test("a body of another hash than signed is refused and never stored", async (t) => {
+  // https://github.com/faiscadev/fakecloud/pull/2294
   const headgate = await open(t);
   for (const size of sizes) {
     const right = Buffer.alloc(size, 1);
@@ -113,6 +114,7 @@ t.test("a drain during a slow upload refuses it at its commit point", async (t) 
 });
 
 t.test("the upstream has the first byte long before the client has sent the last", async (t) => {
+  // https://github.com/afreidah/s3-orchestrator/issues/972
   const headgate = await startTestHeadgate(t, { clusters: { only: 1 } });
   await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
   const total = 256 * 1024 * 1024;
