@@ -1,4 +1,4 @@
-// The request body as a stream of verified bytes: exact length, no stall beyond the limit, SHA-256 and
+// The request body as a stream of verified bytes: exact length, no stall beyond the limit, SHA-256, MD5 and
 // checksum as sent, aws-chunked framing decoded. `100 Continue` goes out only when somebody starts to
 // read, that is after authentication, policy and placement said yes (s3-protocol.md 2.6). One object
 // does it all, since every further async step per piece costs more than the piece's own work.
@@ -102,6 +102,7 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
   readonly #options: ClientBodyOptions;
   readonly #decoder: ChunkedDecoder | null;
   readonly #hash: Hash | null;
+  readonly #md5: Hash | null;
   readonly #checksum: Checksum | null;
   /** Decoded and not yet given. */
   #pieces: readonly Uint8Array[] = [];
@@ -124,6 +125,7 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
     this.#options = options;
     this.#decoder = how.decoder;
     this.#hash = how.verifySha256 && payload.sha256 !== null ? createHash("sha256") : null;
+    this.#md5 = payload.md5 === null ? null : createHash("md5");
     this.#checksum =
       payload.checksum === null ? null : options.beginChecksum(payload.checksum.algorithm);
   }
@@ -186,9 +188,10 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
       if (result.kind === "error") throw this.#refused(result.error);
       this.#pieces = result.pieces;
     }
-    if (this.#hash === null && this.#checksum === null) return;
+    if (this.#hash === null && this.#md5 === null && this.#checksum === null) return;
     for (const piece of this.#pieces) {
       this.#hash?.update(piece);
+      this.#md5?.update(piece);
       this.#checksum?.update(piece);
     }
   }
@@ -196,7 +199,7 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
   /** The end of the request was seen: nothing may follow, nothing may be missing, all must be right. */
   #finish(): void {
     const { payload } = this.#options;
-    const { wireLengthBytes, sha256, checksum } = payload;
+    const { wireLengthBytes, sha256, md5, checksum } = payload;
     // node:http enforces Content-Length from above; a connection that ends early comes here as `aborted`.
     if (wireLengthBytes !== null && this.#seenBytes !== wireLengthBytes) {
       throw new S3Error("IncompleteBody");
@@ -206,6 +209,9 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
     if (this.#hash !== null && sha256 !== null) {
       const isRight = timingSafeEqual(this.#hash.digest(), Buffer.from(sha256, "hex"));
       if (!isRight) throw this.#refused(new S3Error("XAmzContentSHA256Mismatch"));
+    }
+    if (this.#md5 !== null && md5 !== null && !this.#md5.digest().equals(md5)) {
+      throw this.#refused(new S3Error("BadDigest"));
     }
     if (this.#checksum !== null && checksum !== null) {
       if (!isExpected(this.#checksum, checksum.value))

@@ -77,7 +77,7 @@ function formPayload({ headers }: RequestHead): Payload {
   const lengthBytes = Number(text);
   if (lengthBytes > maxBodyBytes + 2 * maxAroundBytes) throw new S3Error("EntityTooLarge");
   const whole = { lengthBytes, wireLengthBytes: lengthBytes } as const;
-  return { mode: "unsigned", ...whole, sha256: null, checksum: null, trailer: null };
+  return { mode: "unsigned", ...whole, sha256: null, checksum: null, md5: null, trailer: null };
 }
 
 /** Reads and checks all that stands before the file. @throws S3Error, with `refused` called */

@@ -1,6 +1,7 @@
 // Checksums that clients send with their uploads, and the AWS SDK with the settings that it has by
 // default: it sends checksums with everything, and streams in aws-chunked framing.
 
+import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import {
   CompleteMultipartUploadCommand,
@@ -16,6 +17,7 @@ import t, { type Test } from "tap";
 import { encodeQuery } from "../../proxy/s3/query.ts";
 import { clientKeys, startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
 import { type RawAnswer, rawExchange, rawHead } from "../support/raw-http.ts";
+import { openScene } from "../support/rgw-scene.ts";
 import { type ChunkFrame, chunkFrame, frameBytes, spoiled } from "../support/s3-chunked.ts";
 import { smithyPresign } from "../support/s3-smithy.ts";
 import { bucket, crc32Of, sha256 } from "../support/s3-uploads.ts";
@@ -60,6 +62,47 @@ t.test("a checksum in the head of a plain body is verified", async (t) => {
       t.equal((await put(crc32Of(data))).status, 200);
       t.strictSame(stored(headgate), [{ key: "k", body: sha256(data) }]);
       await headgate.s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: "k" }));
+    }
+  }
+});
+
+t.test("Content-MD5 is verified over a cluster that does not look at it", async (t) => {
+  const { rgw, headgate } = await openScene(t, "s3-generic");
+  const md5 = (bytes: Uint8Array): string => createHash("md5").update(bytes).digest("base64");
+  for (const size of [0, 5, 65_536, 200_000]) {
+    const data = Buffer.alloc(size, 3);
+    const trailer = ["x-amz-checksum-crc32", crc32Of(data)] as const;
+    const framed = frameBytes(chunkFrame(data, { chunkBytes: 65_536, trailer }));
+    const rows: readonly (readonly [string, number, string | null])[] = [
+      [md5(data), 200, null],
+      [md5(Buffer.from("another")), 400, "BadDigest"],
+      ["", 400, "InvalidDigest"],
+      ["c2hvcnQ=", 400, "InvalidDigest"],
+      [md5(data).slice(0, 22), 400, "InvalidDigest"],
+    ];
+    for (const [sent, status, code] of rows) {
+      for (const isFramed of [false, true]) {
+        const body = isFramed ? framed : data;
+        const framing = [
+          ["content-encoding", "aws-chunked"],
+          ["x-amz-decoded-content-length", String(size)],
+          ["x-amz-trailer", "x-amz-checksum-crc32"],
+        ] as const;
+        const head = rawHead(headgate.url, {
+          method: "PUT",
+          path: "/rep/md5",
+          payloadHash: isFramed ? "STREAMING-UNSIGNED-PAYLOAD-TRAILER" : "UNSIGNED-PAYLOAD",
+          headers: [["content-md5", sent], ...(isFramed ? framing : [])],
+          contentLength: body.length,
+        });
+        rgw.objects.clear();
+        const answer = await rawExchange(headgate.url, head, body);
+        const name = `${size} bytes, ${sent}${isFramed ? ", framed" : ""}`;
+        t.equal(answer.status, status, name);
+        if (code !== null) t.match(answer.text, `<Code>${code}</Code>`, name);
+        const kept = rgw.objects.get("/rep/md5")?.body;
+        t.strictSame(kept === undefined ? null : sha256(kept), code === null ? sha256(data) : null);
+      }
     }
   }
 });

@@ -3,7 +3,7 @@
 
 import { Readable } from "node:stream";
 import { PutObjectCommand } from "@aws-sdk/client-s3";
-import t from "tap";
+import t, { type Test } from "tap";
 import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 import { rgwAnswer } from "../support/fake-rgw.ts";
 import { type Fields, openScene, type Profile, type Scene } from "../support/rgw-scene.ts";
@@ -65,7 +65,7 @@ function inUpload(method: string, query: string, headers: Fields): Ask {
 const fresh: ReadonlySet<string> = new Set(["authorization", "host", "x-amz-date"]);
 
 /** What reached an upstream that does not say what it is, and how that was answered. */
-async function seen(t: Tap, ask: Ask, profile: Profile, overrides: string): Promise<unknown> {
+async function seen(t: Test, ask: Ask, profile: Profile, overrides: string): Promise<unknown> {
   const scene = await openScene(t, profile, { nameless: true, overrides });
   for (const key of ["k", "source", "100%25"]) scene.rgw.put(`/rep/${key}`, "content");
   scene.rgw.requests.length = 0;
@@ -76,8 +76,6 @@ async function seen(t: Tap, ask: Ask, profile: Profile, overrides: string): Prom
   ]);
   return { answered, reached };
 }
-
-type Tap = Parameters<Parameters<typeof t.test>[1]>[0];
 
 function settingName(fact: string): string {
   return fact.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
