@@ -277,7 +277,7 @@ function mismatch(
   const shown = Buffer.from(canonical, "latin1")
     .toString("utf8")
     .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)")
-    .replace(/(X-Amz-Security-Token=)[^&\n]*/, "$1(not shown)");
+    .replace(/(x-amz-(?:security-token|[a-z-]*customer-key)=)[^&\n]*/gi, "$1(not shown)");
   const details = {
     StringToSign: text,
     SignatureProvided: authorization.signature,

@@ -319,12 +319,14 @@ t.test("a mismatch shows what was hashed, without tokens and customer keys", asy
   ];
   const sent = [...standard, ...secretFields];
   const fields = [...withHost, ...secretFields];
-  const head = handHead({ target: "/b/k?a", path: "/wrong", sent, fields });
+  const name = "x-amz-server-side-encryption-customer-key";
+  const target = `/b/k?a&${name}=key-text&z`;
+  const head = handHead({ target, path: "/wrong", sent, fields });
   const result = verify(head, { credentials: { ...credentials, sessionToken: "token-text" } });
   if (result.kind !== "error") throw new Error("Wrong path verifies");
   const shown = result.error.details["CanonicalRequest"] ?? "";
   t.equal(result.error.code, "SignatureDoesNotMatch");
-  t.match(shown, "GET\n/b/k\na=\nhost:s3.example.com\n");
+  t.match(shown, `GET\n/b/k\na=&${name}=(not shown)&z=\nhost:s3.example.com\n`);
   t.match(shown, "x-amz-meta-a:Léo\n");
   t.notMatch(JSON.stringify(result.error.details), /token-text|key-text/);
   t.match(result.error.details["StringToSign"], /^AWS4-HMAC-SHA256\n20261129T120000Z\n/);
