@@ -109,19 +109,19 @@ function readJson(
   if (bytes === undefined) return {};
   try {
     const value: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
-    if (isObject(value)) return value;
+    if (isJsonObject(value)) return value;
   } catch (error) {
     throw fault(at.name, `"${at.member}" is not JSON`, error);
   }
   throw fault(at.name, `"${at.member}" is not a JSON object`);
 }
 
-function isObject(value: unknown): value is JsonObject {
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function section(value: unknown): JsonObject {
-  return isObject(value) ? value : {};
+  return isJsonObject(value) ? value : {};
 }
 
 /** `{"authz": ["input.request.bucket"], "route": [...]}`; absent → null, anything else is a fault. */

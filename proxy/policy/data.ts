@@ -3,7 +3,7 @@
 // members different owners (policy.md §3).
 
 import type { PlacementSnapshot } from "../placement/snapshot.ts";
-import type { JsonObject } from "./bundle.ts";
+import { isJsonObject, type JsonObject } from "./bundle.ts";
 
 type Tree = Record<string, unknown>;
 
@@ -28,7 +28,7 @@ export function policyData(snapshot: DataSource): JsonObject {
   }
   const classes: Tree = {};
   for (const [storageClass, { value }] of snapshot.classes) classes[storageClass] = value;
-  const headgate = isObject(root["headgate"]) ? root["headgate"] : {};
+  const headgate = isJsonObject(root["headgate"]) ? root["headgate"] : {};
   root["headgate"] = { ...headgate, clusters, classes };
   return root;
 }
@@ -38,7 +38,11 @@ export function mergeData(base: JsonObject, over: JsonObject): JsonObject {
   const merged: Tree = { ...base };
   for (const [name, value] of Object.entries(over)) {
     const below = Object.hasOwn(base, name) ? base[name] : undefined;
-    define(merged, name, isObject(below) && isObject(value) ? mergeData(below, value) : value);
+    define(
+      merged,
+      name,
+      isJsonObject(below) && isJsonObject(value) ? mergeData(below, value) : value,
+    );
   }
   return merged;
 }
@@ -47,7 +51,7 @@ function plant(root: Tree, path: readonly string[], value: unknown): void {
   let node = root;
   for (const name of path.slice(0, -1)) {
     const below = Object.hasOwn(node, name) ? node[name] : undefined;
-    const next: Tree = isObject(below) ? { ...below } : {};
+    const next: Tree = isJsonObject(below) ? { ...below } : {};
     define(node, name, next);
     node = next;
   }
@@ -58,8 +62,4 @@ function plant(root: Tree, path: readonly string[], value: unknown): void {
 function define(target: Tree, name: string, value: unknown): void {
   const property = { value, enumerable: true, writable: true, configurable: true };
   Object.defineProperty(target, name, property);
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

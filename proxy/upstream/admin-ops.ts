@@ -123,21 +123,31 @@ async function askUser(
 
 /** Null: not JSON, or too long. */
 async function readJson(response: UpstreamResponse): Promise<unknown> {
+  const text = await readAnswer(response, answerLimitBytes);
+  if (text === null) return null;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null; // an answer in another form has neither user nor code
+  }
+}
+
+/** The text of an answer; null: it is longer than the limit, and not read on. */
+export async function readAnswer(
+  response: UpstreamResponse,
+  limitBytes: number,
+): Promise<string | null> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of response.body) {
     size += chunk.length;
-    if (size > answerLimitBytes) {
+    if (size > limitBytes) {
       response.body.cancel();
       return null;
     }
     chunks.push(chunk);
   }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString("utf8")) as unknown;
-  } catch {
-    return null; // an answer in another form has neither user nor code
-  }
+  return Buffer.concat(chunks).toString("utf8");
 }
 
 function codeOf(document: unknown): string {

@@ -1,9 +1,9 @@
 // Every bucket of a Ceph RGW, whoever owns it: GET /admin/bucket, signed with keys that have the
 // capability `buckets=read`. Without it an RGW lists the buckets of the keys' own user only.
 
-import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal } from "../placement/ports.ts";
 import type { ClusterId } from "../s3/names.ts";
-import type { AskAdmin } from "./admin-ops.ts";
+import { type AskAdmin, readAnswer } from "./admin-ops.ts";
 
 /** A million names, and room. */
 const answerLimitBytes = 128 * 1024 * 1024;
@@ -20,7 +20,7 @@ export async function listRgwBuckets(
   const { keys, ask } = options;
   const query = [["format", "json"]] as const;
   const response = await ask(cluster, { resource: "bucket", query, keys }, signal);
-  const text = await readText(response);
+  const text = await readAnswer(response, answerLimitBytes);
   if (response.status !== 200 || text === null) return null;
   try {
     const names: unknown = JSON.parse(text);
@@ -29,18 +29,4 @@ export async function listRgwBuckets(
   } catch {
     return null; // another kind of server answers here
   }
-}
-
-async function readText(response: UpstreamResponse): Promise<string | null> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body) {
-    size += chunk.length;
-    if (size > answerLimitBytes) {
-      response.body.cancel();
-      return null;
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
