@@ -4,6 +4,7 @@
 // covered by our checks under a spelling that it would read as one that is.
 
 import { fieldTokens, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
+import { isHopByHop } from "./hop-by-hop.ts";
 import type { OperationFacts, S3Operation } from "./operation.ts";
 import { operationFacts } from "./operation.ts";
 import { metadataPrefix, type RequestHead } from "./request-head.ts";
@@ -13,19 +14,6 @@ import {
   objectReadParameters,
   subresourceParameters,
 } from "./subresource.ts";
-
-const hopByHop: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authentication-info",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
 
 /**
  * What a client's request may say to an upstream beside `x-amz-*`, which its signature covers. A list of
@@ -176,7 +164,7 @@ export function responseHeadersToClient(headers: HeaderList): HeaderList {
   const fields: HeaderField[] = [];
   for (const field of headers) {
     const [name, value] = field;
-    if (hopByHop.has(name) || aboutUpstream.has(name) || nominated.includes(name)) continue;
+    if (isHopByHop(name) || aboutUpstream.has(name) || nominated.includes(name)) continue;
     if (name.startsWith("rgwx-")) continue;
     const text = name === "content-encoding" ? withoutAwsChunked(value) : value;
     if (text !== null) fields.push(text === value ? field : [name, text]);

@@ -8,8 +8,8 @@ import { createProxyServer } from "http-proxy-3";
 import { type ByteSink, type ByteStream, UpstreamError } from "../placement/ports.ts";
 import type { HeaderField, HeaderList } from "../s3/headers.ts";
 import { fieldTokens } from "../s3/headers.ts";
+import { isHopByHop } from "../s3/hop-by-hop.ts";
 import type { EndpointTls } from "./pool.ts";
-import { isHopByHop } from "./response-fields.ts";
 import type { UpstreamCluster } from "./upstream.ts";
 
 export interface PassthroughOptions {

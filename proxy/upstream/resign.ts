@@ -4,6 +4,7 @@
 
 import type { RequestBody, UpstreamIdentity, UpstreamRequest } from "../placement/ports.ts";
 import type { HeaderField } from "../s3/headers.ts";
+import { isHopByHop } from "../s3/hop-by-hop.ts";
 import { type BucketName, noTenant, type TenantName } from "../s3/names.ts";
 import { encodePath } from "../s3/percent.ts";
 import { encodeQuery } from "../s3/query.ts";
@@ -14,7 +15,6 @@ import {
   signRequest,
   unsignedPayload,
 } from "../s3/sigv4.ts";
-import { isHopByHop } from "./response-fields.ts";
 
 /** How one cluster is spoken to, whichever endpoint takes the request. */
 export interface Dialect {

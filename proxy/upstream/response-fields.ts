@@ -2,23 +2,7 @@
 // (RFC 9110 §7.6.1): they describe our connection, not the client's.
 
 import type { HeaderField, HeaderList } from "../s3/headers.ts";
-
-const hopByHop: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
-
-/** Whether a field, lower-case, belongs to one connection only. */
-export function isHopByHop(name: string): boolean {
-  return hopByHop.has(name);
-}
+import { isHopByHop } from "../s3/hop-by-hop.ts";
 
 /** Reads undici's raw list `[name, value, name, value, …]`; values keep one char a byte (latin1). */
 export function responseFields(raw: readonly Buffer[]): HeaderList {
@@ -26,7 +10,7 @@ export function responseFields(raw: readonly Buffer[]): HeaderList {
   let named: string | null = null;
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = text(raw[at]).toLowerCase();
-    if (!hopByHop.has(name)) {
+    if (!isHopByHop(name)) {
       fields.push([name, text(raw[at + 1])]);
     } else if (name === "connection") {
       named = named === null ? text(raw[at + 1]) : `${named},${text(raw[at + 1])}`;
