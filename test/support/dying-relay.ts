@@ -4,11 +4,10 @@
 
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import type { Test } from "tap";
 
 /**
  * `head`: the request's head arrived, the cluster has seen nothing. `body`: it has half of the request's
- * body. `request`: the request was taken whole and not begun. `done`: the cluster did it, and no byte of
+ * body; as `head` where there is none. `request`: the request was taken whole and not begun. `done`: the cluster did it, and no byte of
  * its answer went out. `answer_head`, `answer_body`: half of that went out.
  */
 export type DeathPoint = "head" | "body" | "request" | "done" | "answer_head" | "answer_body";
@@ -42,7 +41,11 @@ export interface DyingRelay {
   revive(): Promise<void>;
 }
 
-export async function dyingRelay(t: Pick<Test, "teardown">, target: string): Promise<DyingRelay> {
+/** @param scope what it ends with. */
+export async function dyingRelay(
+  scope: { readonly teardown: (end: () => Promise<void>) => void },
+  target: string,
+): Promise<DyingRelay> {
   const { hostname, port: targetPort } = new URL(target);
   const exchanges: RelayedExchange[] = [];
   const holds = new Set<Hold>();
@@ -75,7 +78,7 @@ export async function dyingRelay(t: Pick<Test, "teardown">, target: string): Pro
     holds.clear();
     await closed;
   };
-  t.teardown(die);
+  scope.teardown(die);
   return {
     url: `http://127.0.0.1:${port}`,
     exchanges,
@@ -100,7 +103,7 @@ function relay(
   let exchange: RelayedExchange | null = null;
   let hold: Hold | null = null;
   let bodyLeft = 0;
-  let answer: Buffer | null = null;
+  let answer = new AnswerCount("done", "");
   let isStill = false;
 
   const stand = (): void => {
@@ -118,7 +121,7 @@ function relay(
     hold = [...seen.holds].find(({ match }) => match(begun)) ?? null;
     if (hold !== null) seen.holds.delete(hold);
     bodyLeft = bodyBytes;
-    answer = Buffer.alloc(0);
+    answer = new AnswerCount(hold?.point ?? null, method);
     return begun;
   };
 
@@ -148,7 +151,7 @@ function relay(
     const [first, rest] = [head.subarray(0, end + 4), head.subarray(end + 4)];
     head = Buffer.alloc(0);
     exchange = begin(first.toString("latin1"));
-    if (hold?.point === "head") stand();
+    if (hold?.point === "head" || (hold?.point === "body" && exchange.bodyBytes < 2)) stand();
     else if (hold?.point !== "request") far.write(first);
     else if (bodyLeft === 0) stand();
     takeBody(rest);
@@ -160,18 +163,12 @@ function relay(
       stand();
       return;
     }
-    if (answer !== null && exchange !== null) {
-      answer = Buffer.concat([answer, bytes]);
-      const cut = hold === null ? null : cutOf(answer, hold.point);
-      if (cut !== null) {
-        near.write(answer.subarray(answer.length - bytes.length, cut));
-        stand();
-        return;
-      }
-      if (hasBody(answer, exchange.method)) {
-        exchange.answerHasBody = true;
-        if (hold === null) answer = null;
-      }
+    const taken = answer.take(bytes);
+    if (answer.hasBody && exchange !== null) exchange.answerHasBody = true;
+    if (taken !== null) {
+      near.write(bytes.subarray(0, taken));
+      stand();
+      return;
     }
     near.write(bytes);
   });
@@ -182,21 +179,40 @@ function relay(
   far.on("close", () => near.destroy());
 }
 
-/** Where an answer is cut, once that much of it is there; `null` before. */
-function cutOf(answer: Buffer, point: DeathPoint): number | null {
-  if (point === "answer_head") return Math.min(answer.length, 24);
-  if (point !== "answer_body") return null;
-  const end = answer.indexOf("\r\n\r\n");
-  if (end === -1) return null;
-  const length = /^content-length: (\d+)/im.exec(answer.toString("latin1", 0, end))?.[1];
-  // Of a chunked one the first bytes are not the end.
-  const cut = end + 4 + (length === undefined ? 10 : Number(length) >> 1);
-  return answer.length < cut ? null : cut;
-}
+/** How much of an answer came, and where it is to be cut. */
+class AnswerCount {
+  hasBody = false;
+  readonly #point: DeathPoint | null;
+  readonly #method: string;
+  #head: Buffer | null = Buffer.alloc(0);
+  #bytes = 0;
+  /** `null` where it is not cut, or not known yet. */
+  #cut: number | null;
 
-function hasBody(answer: Buffer, method: string): boolean {
-  const end = answer.indexOf("\r\n\r\n");
-  if (end === -1 || method === "HEAD") return false;
-  const head = answer.toString("latin1", 0, end);
-  return /^transfer-encoding: /im.test(head) || /^content-length: (?!0\r?$|0$|1$)/im.test(head);
+  constructor(point: DeathPoint | null, method: string) {
+    this.#point = point;
+    this.#method = method;
+    this.#cut = point === "answer_head" ? 24 : null;
+  }
+
+  /** How many of these bytes go on before it is cut; `null`: all of them, and it is not. */
+  take(bytes: Buffer): number | null {
+    const before = this.#bytes;
+    this.#bytes += bytes.length;
+    if (this.#head !== null) this.#read(Buffer.concat([this.#head, bytes]));
+    if (this.#cut === null || this.#bytes < this.#cut) return null;
+    return Math.max(0, this.#cut - before);
+  }
+
+  #read(head: Buffer): void {
+    const end = head.indexOf("\r\n\r\n");
+    this.#head = end === -1 ? head : null;
+    if (end === -1) return;
+    const text = head.toString("latin1", 0, end);
+    const length = Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? "0");
+    const isChunked = /^transfer-encoding: /im.test(text);
+    this.hasBody = this.#method !== "HEAD" && (isChunked || length > 1);
+    // Of a chunked one the first bytes are not the end.
+    if (this.#point === "answer_body") this.#cut = end + 4 + (isChunked ? 10 : length >> 1);
+  }
 }

@@ -110,6 +110,7 @@ export function faultOfAnswer(
     return null;
   }
   if (status === 503) return row.operation === null ? null : faultOfRefusal(answer);
+  if (isLate(answer)) return isRight(answer) ? null : `200 with ${code}`;
   if (status !== reference.answer.status) return `status ${status} ${code}`;
   if (row.state !== null || row.claims !== undefined) return null;
   return text === reference.answer.text
@@ -118,10 +119,19 @@ export function faultOfAnswer(
 }
 
 /** S3 clients try again where they are told to; an answer to HEAD has no code. */
-function faultOfRefusal({ code, retryAfter, text }: LossAnswer): string | null {
+function faultOfRefusal(answer: LossAnswer): string | null {
+  const { code, retryAfter } = answer;
   if (retryAfter === null) return `503 ${code} without Retry-After`;
-  const isRight = code === "ServiceUnavailable" || code === "SlowDown";
-  return isRight || text === "" ? null : `503 ${code}`;
+  return isRight(answer) || answer.text === "" ? null : `503 ${code}`;
+}
+
+function isRight({ code }: LossAnswer): boolean {
+  return code === "ServiceUnavailable" || code === "SlowDown";
+}
+
+/** An error behind a 200, of an operation that took longer than a client waits for a status. */
+function isLate({ status, text }: LossAnswer): boolean {
+  return status === 200 && /^<\?xml[^>]*>\s*<Error>/.test(text);
 }
 
 /** What is half done, or was acknowledged and is not there. */
@@ -132,7 +142,7 @@ export function faultsOfState(
 ): readonly string[] {
   const { reference, answer, side } = given;
   const names = Object.keys(state);
-  const isDone = answer.isWhole && answer.status >= 200 && answer.status < 300;
+  const isDone = answer.isWhole && answer.status >= 200 && answer.status < 300 && !isLate(answer);
   const claimed = new Set(isDone ? (row.claims?.(answer, names) ?? names) : []);
   return names.flatMap((name) => {
     const [now, before, after] = [state[name], reference.before[name], reference.after[name]];

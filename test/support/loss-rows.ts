@@ -6,6 +6,7 @@ import type { S3Operation } from "../../proxy/s3/operation.ts";
 import type { LossCase, LossState, Side } from "./loss-case.ts";
 import type { LossAnswer, LossRequest } from "./loss-request.ts";
 import { settingRows } from "./loss-settings.ts";
+import { adoptRow } from "./loss-upkeep.ts";
 import { formBody, formEdge, formField, formFile, signedFields } from "./s3-forms.ts";
 
 export interface LossRow {
@@ -21,6 +22,8 @@ export interface LossRow {
   readonly tried?: "exchanges" | "two";
   /** What it changes, by name; `null`: nothing. */
   readonly state: ((at: LossCase) => Promise<LossState>) | null;
+  /** What it asks of clusters, where that does not name the case. */
+  readonly asks?: RegExp;
   /** Its answer's body goes on as it comes, so it may be cut. */
   readonly streams?: boolean;
   /** Statuses of a repetition that say that it is done already. */
@@ -54,16 +57,24 @@ function reading(
 }
 
 const hasLong = (at: LossCase): Promise<void> => at.put(at.on(at.home), long("g"));
-const ofList = (query: string) => (): LossRequest => ({ method: "GET", path: "/listed", query });
+/** A read of what all cases share. */
+function shared(operation: S3Operation, asks: RegExp, request: LossRequest): LossRow {
+  return { ...reading(operation, () => request), asks };
+}
+
+function list(operation: S3Operation, query: string, asks: RegExp): LossRow {
+  const ofListed = new RegExp(`^GET /listed${asks.source}`);
+  return shared(operation, ofListed, { method: "GET", path: "/listed", query });
+}
 
 const reads: readonly LossRow[] = [
-  reading("ListBuckets", () => ({ method: "GET", path: "/" })),
+  shared("ListBuckets", /^GET \/(?:\?|$)/, { method: "GET", path: "/", query: "prefix=listed" }),
   reading("GetUsage", () => ({ method: "GET", path: "/", query: "usage=" })),
-  reading("HeadBucket", () => ({ method: "HEAD", path: "/listed" })),
-  reading("ListObjects", ofList("max-keys=7")),
-  reading("ListObjectsV2", ofList("list-type=2")),
-  reading("ListObjectVersions", ofList("versions=")),
-  reading("ListMultipartUploads", ofList("uploads=")),
+  shared("HeadBucket", /^HEAD \/listed$/, { method: "HEAD", path: "/listed" }),
+  list("ListObjects", "prefix=key-", /\?list-type=2.*prefix=key-/),
+  list("ListObjectsV2", "list-type=2&prefix=key", /\?list-type=2.*prefix=key(?!-)/),
+  list("ListObjectVersions", "versions=", /\?.*versions/),
+  list("ListMultipartUploads", "uploads=", /\?.*uploads/),
   reading("OptionsObject", (at) => ({
     method: "OPTIONS",
     path: at.on(at.home),
@@ -124,6 +135,7 @@ const listParts: LossRow = {
 
 // ---- buckets ----
 
+const tagging = "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>";
 const bucketState = (at: LossCase): Promise<LossState> => at.bucketThere(at.ownBucket);
 const createBucket: LossRow = {
   operation: "CreateBucket",
@@ -145,8 +157,7 @@ const buckets: readonly LossRow[] = [
     async setUp(at) {
       const path = at.ownBucket;
       await at.must({ method: "PUT", path });
-      const body = "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>";
-      await at.must({ method: "PUT", path, query: "tagging=", body });
+      await at.must({ method: "PUT", path, query: "tagging=", body: tagging });
       return () => at.send({ method: "DELETE", path });
     },
     // What a reader finds of it is all of it or nothing.
@@ -229,6 +240,7 @@ const objects: readonly LossRow[] = [
       return () => at.send(request);
     },
     state: (at) => at.objects(...bulkPaths(at)),
+    asks: /^POST \/loss\?delete/,
     claims: ({ text }, names) =>
       names.filter((name) => text.includes(`<Deleted><Key>${name.split("/")[2]}</Key></Deleted>`)),
   },
@@ -405,23 +417,7 @@ const uploads: readonly LossRow[] = [
   listParts,
 ];
 
-/** Recorded or not, whichever cluster has it. */
-const adopt: LossRow = {
-  operation: null,
-  name: "adopt",
-  tried: "exchanges",
-  async setUp(at) {
-    await at.must({ method: "PUT", path: at.ownBucket }, at.home);
-    return () => at.admin("POST", "/adopt");
-  },
-  state: async (at) => ({
-    [`record of ${at.ownBucket}`]: String(
-      (await at.admin("GET", `/buckets${at.ownBucket}`)).status,
-    ),
-  }),
-  claims: ({ text }, names) => (text.includes(`"outcome":"recorded"`) ? names : []),
-};
-
+/** The table; two looks at drift take too long to be in it. */
 export const lossRows: readonly LossRow[] = [
   ...reads,
   ...settingRows,
@@ -429,5 +425,5 @@ export const lossRows: readonly LossRow[] = [
   ...objects,
   ...copies,
   ...uploads,
-  adopt,
+  adoptRow,
 ];
