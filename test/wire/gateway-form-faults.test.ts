@@ -6,6 +6,7 @@ import { startTestHeadgate } from "../support/headgate.ts";
 import { openRaw, until } from "../support/raw-http.ts";
 import {
   formBucket as bucket,
+  type Condition,
   formConditions as conditions,
   type FormPart,
   formField as field,
@@ -230,4 +231,81 @@ t.test("fields that do not come in time end the request, whoever sends them", as
   t.match(text, "<Code>RequestTimeout</Code>");
   t.match(text, /connection: close/i);
   t.strictSame(storedKeys(headgate), []);
+});
+
+t.test("what a form says gets into no head, no other key and no document", async (t) => {
+  const headgate = await start(t, { clusters: { a: 1 } });
+  const only = [{ bucket }, ["starts-with", "$key", "user/"]] as const;
+  const send = async (fields: readonly FormPart[], filename = "a", extra: Condition[] = []) => {
+    const body = formBody([...fields, ...signedFields([...only, ...extra]), file("x", filename)]);
+    const connection = await begin(t, headgate, body, body.length);
+    const { status, text } = await connection.answer();
+    connection.socket.destroy();
+    const [head = "", document = ""] = text.split("\r\n\r\n");
+    const code = /<Code>(\w+)</.exec(document)?.[1] ?? "";
+    return { what: `${status} ${code}`.trim(), head, document };
+  };
+  // The file's name is what a browser's user, or a page that drives it, may choose.
+  for (const [filename, key] of [
+    ["../../secret/k", "user/k"],
+    ["..\\..\\k2", "user/k2"],
+    ["..", "user/.."],
+    ["${filename}", "user/${filename}"],
+    ["$&$1$`", "user/$&$1$`"],
+    ["a%2F..%2Fb", "user/a%2F..%2Fb"],
+    ["?acl", "user/?acl"],
+    ["<k>&amp;", "user/<k>&amp;"],
+  ] as const) {
+    const before = storedKeys(headgate).length;
+    const answer = await send([field("key", "user/${filename}")], filename);
+    t.equal(answer.what, "204", filename);
+    t.equal(storedKeys(headgate).length, before + 1);
+    t.ok(storedKeys(headgate).includes(key), key);
+  }
+  const kept = storedKeys(headgate);
+  const key = field("key", "user/${filename}");
+  for (const [what, fields, filename, code] of [
+    ["a NUL in its name", [key], "a\0b", "400 InvalidArgument"],
+    ["another prefix", [field("key", "${filename}")], "user", "403 AccessDenied"],
+    ["a field of every object", [key, field("__proto__", "1")], "a", "403 AccessDenied"],
+    ["another one", [key, field("constructor", "1")], "a", "403 AccessDenied"],
+    [
+      "a second bucket",
+      [key, field("bucket", "other"), field("Bucket", "x")],
+      "a",
+      "400 InvalidArgument",
+    ],
+  ] as const) {
+    t.equal((await send(fields, filename)).what, code, what);
+  }
+  t.strictSame(storedKeys(headgate), kept, "no object of a refused one");
+  // Success is told where the form says, in one line of the head.
+  const any = ["success_action_redirect", "success_action_status"].map((name) => [
+    "starts-with",
+    `$${name}`,
+    "",
+  ]);
+  for (const url of [
+    "http://x.test/\r\nset-cookie: a=b",
+    "http://x.test/\nlocation: http://evil",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "//evil.test/",
+    "http://x.test/\u00e9",
+    "http://x test/",
+  ]) {
+    const fields = [
+      key,
+      field("success_action_redirect", url),
+      field("success_action_status", "1"),
+    ];
+    const { what, head } = await send(fields, "a", any);
+    t.equal(what, "204", JSON.stringify(url));
+    t.notMatch(head, /set-cookie|evil|javascript|data:|x.test/i);
+  }
+  const named = [key, field("success_action_redirect", ""), field("success_action_status", "201")];
+  const { what, head, document } = await send(named, "<k>&\u2028", any);
+  t.equal(what, "201");
+  t.match(head, /\r\nlocation: http:\S+\/user\/%3Ck%3E%26/i);
+  t.match(document, "<Key>user/&lt;k&gt;&amp;");
 });

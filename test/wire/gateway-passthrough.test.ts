@@ -24,7 +24,7 @@ async function start(
   t: Test,
   answer: (connection: RawConnection, head: string) => Promise<void> | void = (connection) =>
     connection.write(ok),
-  more = settings,
+  given: { readonly settings?: string; readonly clusterSettings?: string } = {},
 ): Promise<Passing> {
   const heads: string[] = [];
   const upstream = await rawServer(t, async (connection) => {
@@ -38,7 +38,8 @@ async function start(
     endpoints: { other: upstream.url },
     states: { other: "draining_readonly" },
     listen: "body_idle_timeout: 30s",
-    settings: more,
+    settings,
+    ...given,
   });
   const { host } = new URL(headgate.url);
   return {
@@ -139,7 +140,7 @@ t.test("no other spelling of a path reaches it", async (t) => {
 });
 
 t.test("without the setting nothing but S3 is served", async (t) => {
-  const passing = await start(t, undefined, "");
+  const passing = await start(t, undefined, { settings: "" });
   for (const target of ["/swift/v1/c", "/admin/info", "/auth/v1.0", "/swift/healthcheck"]) {
     t.equal(codeOf(await passing.ask(target)), "InvalidBucketName", target);
   }
@@ -186,6 +187,13 @@ t.test("fields that end at a hop end here, in both directions", async (t) => {
   t.match(text, /location: http:\/\/rgw.internal\/swift\/v1\/c\r\n/i);
   t.match(text, /x-storage-url/i);
   t.equal([...text.matchAll(/set-cookie: [ab]=\d/gi)].length, 2);
+});
+
+t.test("a cluster that is told of clients is told of these, too", async (t) => {
+  const passing = await start(t, undefined, { clusterSettings: "forwarded_for: append" });
+  await passing.ask("/swift/v1/c", ["x-forwarded-for: 10.0.0.1", "forwarded: for=10.0.0.1"]);
+  const [head = ""] = passing.heads;
+  t.strictSame(head.match(/^.*forwarded.*$/gim), ["x-forwarded-for: 127.0.0.1"]);
 });
 
 t.test("bodies stream both ways, and are refused early in words", async (t) => {
