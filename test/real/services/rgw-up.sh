@@ -93,6 +93,8 @@ conf() { cat <<C
   osd_class_load_list = *
   osd_class_default_list = *
   osd_pool_default_flag_hashpspool = true
+  # A radosgw that was killed: until then the others wait for its answer to every change of a bucket.
+  osd_client_watch_timeout = 5
   osd_scrub_begin_hour = 3
   osd_scrub_end_hour = 4
 [client]
