@@ -24,7 +24,7 @@ import {
 } from "./upload-writing.ts";
 
 /** What a cluster holds of a bucket, or of an upload. */
-export interface Held {
+interface Held {
   /** How many objects, or parts, there are in all. */
   readonly count: number;
   readonly found: {

@@ -9,7 +9,7 @@ import { bodyOf, type Fault, uploadRows } from "../support/upload-matrix.ts";
 import { kinds, openMatrix } from "../support/upload-matrix-demo.ts";
 import { runMatrix } from "../support/upload-matrix-run.ts";
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 
 const long = bodyOf(200_000);
 const large = bodyOf(5 * 1024 * 1024 + 1);

@@ -5,7 +5,7 @@ import { profiles } from "../../proxy/placement/profiles.ts";
 import { kinds, openMatrix, shortRows } from "../support/upload-matrix-demo.ts";
 import { runMatrix } from "../support/upload-matrix-run.ts";
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 
 for (const kind of kinds.filter((name) => profiles[name].backend === "rgw")) {
   t.test(`${kind}: every signature, payload, length and fault`, async (t) => {

@@ -42,7 +42,7 @@ t.test("the table is the whole product, for every profile", async (t) => {
   }
 });
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 
 for (const kind of kinds.filter((name) => profiles[name].backend === "s3")) {
   t.test(`${kind}: every signature, payload, length and fault`, async (t) => {
