@@ -85,7 +85,7 @@ function sample(deaths: readonly Death[], turn: number): readonly Death[] {
   return deaths.slice(turn % deaths.length).slice(0, 1);
 }
 
-export function pointsOf({ method, bodyBytes, answerHasBody }: RelayedExchange): DeathPoint[] {
+function pointsOf({ method, bodyBytes, answerHasBody }: RelayedExchange): DeathPoint[] {
   const reads = method === "GET" || method === "HEAD" || method === "OPTIONS";
   return [
     "head",
@@ -98,7 +98,7 @@ export function pointsOf({ method, bodyBytes, answerHasBody }: RelayedExchange):
 }
 
 /** What was wrong with an answer to a request whose cluster died; `null`: nothing. */
-export function faultOfAnswer(
+function faultOfAnswer(
   row: LossRow,
   answer: LossAnswer,
   { reference, point }: { readonly reference: Reference; readonly point: Death["point"] },
@@ -135,7 +135,7 @@ function isLate({ status, text }: LossAnswer): boolean {
 }
 
 /** What is half done, or was acknowledged and is not there. */
-export function faultsOfState(
+function faultsOfState(
   row: LossRow,
   state: LossState,
   given: { readonly reference: Reference; readonly answer: LossAnswer; readonly side: Side },
