@@ -2,8 +2,10 @@
 // what a client is told was stored is what its cluster holds.
 
 import { createHash } from "node:crypto";
+import { CreateBucketCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import { type FakeRequest, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
+import { startTestHeadgate } from "../support/headgate.ts";
 import { rawExchange, rawHead } from "../support/raw-http.ts";
 import type { Fields, Scene } from "../support/rgw-scene.ts";
 import { openScene } from "../support/rgw-scene.ts";
@@ -75,6 +77,23 @@ t.test("an upstream of a wrong or unknown profile never overwrites on condition"
       t.equal(rgw.objects.get("/rep/k")?.body.toString(), "now");
     }
   }
+});
+
+t.test("a server that takes * alone in If-None-Match is sent nothing else in it", async (t) => {
+  const { s3, clusters } = await startTestHeadgate(t, {
+    clusters: { only: 1 },
+    clusterSettings: "profile: aws",
+  });
+  const at = { Bucket: "starred", Key: "k" };
+  await s3.send(new CreateBucketCommand({ Bucket: at.Bucket }));
+  const put = (Body: string, IfNoneMatch: string) =>
+    s3.send(new PutObjectCommand({ ...at, Body, IfNoneMatch }));
+  await put("now", "*");
+  await t.rejects(put("then", "*"), { name: "PreconditionFailed" });
+  const before = clusters["only"]?.exchanges().length;
+  await t.rejects(put("then", '"other"'), { name: "NotImplemented" });
+  t.equal(clusters["only"]?.exchanges().length, before, "the cluster was not asked");
+  t.equal(Buffer.from(clusters["only"]?.objects(at.Bucket)[0]?.bytes ?? []).toString(), "now");
 });
 
 t.test("conditions that nobody would obey are refused, and nothing is done", async (t) => {
