@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Starts one tiny Ceph cluster with two radosgw daemons, "a" and "b", that are two separate S3 clusters:
 # two realms, two zones, two pool prefixes. Loopback only; no systemd, no docker, nothing outside DIR.
-# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore] [-l LISTEN_ADDRESS] [-u]
+# usage: rgw-up.sh [-d DIR] [-a PORT_A] [-b PORT_B] [-m MON_PORT] [-s memstore|bluestore] [-l LISTEN_ADDRESS] [-n DNS_NAME] [-u]
 # Calling it again leaves alone what runs and starts what was killed. User: headgate-rgw on both.
+#   -n  a bucket may be named in front of this name in Host; without it every Host is path style
 #   -u  also the users and the key service that ceph/s3-tests expects, as in its s3tests.conf.SAMPLE
 set -euo pipefail
-W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default LISTEN=127.0.0.1 SUITE_USERS=0
-while getopts d:a:b:m:s:l:u o; do case $o in
+W=${TMPDIR:-/tmp}/headgate-rgw PA=7481 PB=7482 MP=7470 STORE=memstore API=default LISTEN=127.0.0.1 DNS_NAME= SUITE_USERS=0
+while getopts d:a:b:m:s:l:n:u o; do case $o in
   d) W=$OPTARG;; a) PA=$OPTARG;; b) PB=$OPTARG;; m) MP=$OPTARG;; s) STORE=$OPTARG;;
-  l) LISTEN=$OPTARG;; u) SUITE_USERS=1;; *) exit 2;; esac; done
+  l) LISTEN=$OPTARG;; n) DNS_NAME=$OPTARG;; u) SUITE_USERS=1;; *) exit 2;; esac; done
 T0=$(date +%s.%N)
 say() { printf '%6.1fs %s\n' "$(echo "$(date +%s.%N) - $T0" | bc 2>/dev/null || awk "BEGIN{print $(date +%s.%N)-$T0}")" "$*" >&2; }
 die() { say "FAILED: $*"; exit 1; }
@@ -28,6 +29,7 @@ cat <<S
   rgw_realm = $1
   rgw_zonegroup = $1
   rgw_zone = $1
+${DNS_NAME:+  rgw_dns_name = $DNS_NAME}
 S
 }
 suitesect() { # what a run of ceph/s3-tests needs of [client]

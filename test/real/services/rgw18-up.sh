@@ -7,8 +7,8 @@
 set -euo pipefail
 HERE=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 SUITE=trixie ROOT=${HEADGATE_LAB_ROOT:-/var/cache/headgate-lab}/trixie W='' ONLY=0 PASS=()
-while getopts r:id:a:b:m:s:l:u o; do case $o in
-  r) ROOT=$OPTARG;; i) ONLY=1;; d) W=$OPTARG;; u) PASS+=(-u);; [abmsl]) PASS+=("-$o" "$OPTARG");; *) exit 2;; esac; done
+while getopts r:id:a:b:m:s:l:n:u o; do case $o in
+  r) ROOT=$OPTARG;; i) ONLY=1;; d) W=$OPTARG;; u) PASS+=(-u);; [abmsln]) PASS+=("-$o" "$OPTARG");; *) exit 2;; esac; done
 die() { echo "FAILED: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "needs root"
 [ "$ONLY" = 1 ] || [ -n "$W" ] || die "needs -d DIR"

@@ -2,24 +2,39 @@
 // servers: whatever one accepts the other must accept. Where they are meant to differ a case says so
 // before it is sent. From a seed, so that a difference can be seen again.
 
+import { createHash } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
 import { join } from "node:path";
 import { encodeComponent, encodePath } from "../../../proxy/s3/percent.ts";
 import { smithyPresign, smithySign } from "../../support/s3-smithy.ts";
 import { runOk } from "./processes.ts";
 import type { Pair } from "./s3.ts";
-import { changes, Dice, type Exception, tabException, type Wire } from "./wire-changes.ts";
+import {
+  changes,
+  Dice,
+  type Exception,
+  tabException,
+  versionTwoException,
+  type Wire,
+} from "./wire-changes.ts";
 
 type Signer = "smithy" | "botocore";
 
 /** What a signer is given. */
 interface Job {
-  readonly method: "GET";
-  /** Canonical, `/b/a%20b`. */
+  readonly method: "GET" | "HEAD" | "PUT" | "DELETE" | "POST";
+  readonly host: string;
+  /** Canonical, `/b/a%20b`, or `/a%20b` where the host names the bucket. */
   readonly path: string;
+  /** With the bucket, wherever it is named. */
+  readonly authPath: string;
   readonly query: readonly (readonly [string, string])[];
   /** Values are characters, not yet bytes. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Whether the body's hash is signed; botocore does in the header and does not in a URL. */
+  readonly hashed: boolean;
+  readonly version: 2 | 4;
   /** Seconds a presigned URL is good for; null: signed in the header. */
   readonly expires: number | null;
 }
@@ -33,8 +48,8 @@ export interface Case {
   readonly exception: Exception | null;
 }
 
-/** Both servers are asked under this name, which is part of what is signed. */
-const host = "s3.differential.test";
+/** Both servers are asked under this name, or a bucket's in front of it; it is part of what is signed. */
+export const dnsName = "s3.differential.test";
 
 const pieces = Array.from("abcXYZ019-_.~ !\"#$%&'()*+,/:;<=>?@[\\]^`{|}").concat([
   "é",
@@ -75,24 +90,50 @@ const fieldNames = [
   "x-forwarded-for",
 ];
 
-function makeJob(dice: Dice, bucket: string): Job {
-  const key = dice.maybe(85) ? text(dice, 8) : "";
-  const names = key === "" ? ["prefix", "delimiter", "marker", "x-id"] : ["x-id", "v", "a", "a-b"];
+/** One chance in as many as there are of it. */
+const methods = ["GET", "GET", "GET", "HEAD", "PUT", "PUT", "PUT", "DELETE", "POST"] as const;
+
+function makeJob(dice: Dice, bucket: string, signer: Signer): Job {
+  const method = dice.one(methods);
+  // Of a bucket: a list or DeleteObjects, but nothing that makes or removes it.
+  const ofBucket = method === "POST" || (method !== "PUT" && method !== "DELETE" && dice.maybe(15));
+  const key = ofBucket ? "" : `${text(dice, 8)}${dice.one(["k", "/", "é"])}`;
+  const writes = method === "PUT" || method === "DELETE" || method === "POST";
+  // Headgate takes no name that it does not know in a write.
+  const inRead = ofBucket ? ["prefix", "delimiter", "marker", "x-id"] : ["x-id", "v", "a", "a-b"];
+  const names = writes ? ["x-id"] : inRead;
   const query = new Map<string, string>();
+  if (method === "POST") query.set("delete", "");
   for (let count = dice.below(4); count > 0; count -= 1) {
     query.set(dice.one(names), dice.maybe(80) ? `v${text(dice, 3)}` : "1");
   }
   const headers: Record<string, string> = {};
   for (let count = dice.below(4); count > 0; count -= 1) {
-    headers[dice.one(fieldNames)] = fieldText(dice);
+    const name = dice.one(fieldNames);
+    // Of a write a condition is 501 unless its cluster obeys it.
+    if (!(writes && name === "if-none-match")) headers[name] = fieldText(dice);
   }
+  const inHost = dice.maybe(30);
+  const authPath = encodePath(key === "" ? `/${bucket}` : `/${bucket}/${key}`);
   return {
-    method: "GET",
-    path: encodePath(key === "" ? `/${bucket}` : `/${bucket}/${key}`),
+    method,
+    host: inHost ? `${bucket}.${dnsName}` : dnsName,
+    path: inHost ? encodePath(`/${key}`) : authPath,
+    authPath: inHost && key === "" ? `${authPath}/` : authPath,
     query: [...query],
     headers,
+    body:
+      method === "POST" ? deletion(dice) : method === "PUT" ? `body of ${dice.below(1000)}` : "",
+    hashed: dice.maybe(60),
+    version: signer === "botocore" && dice.maybe(25) ? 2 : 4,
     expires: dice.maybe(40) ? dice.one([60, 3600, 604_800]) : null,
   };
+}
+
+function deletion(dice: Dice): string {
+  const keys = Array.from({ length: 1 + dice.below(3) }, () => `absent-${dice.below(1000)}`);
+  const objects = keys.map((key) => `<Object><Key>${key}</Key></Object>`);
+  return `<Delete>${objects.join("")}</Delete>`;
 }
 
 function queryText(query: readonly (readonly [string, string])[]): string {
@@ -106,7 +147,7 @@ async function signWithSmithy(job: Job, pair: Pair): Promise<Wire> {
     method: job.method,
     path: job.path,
     query: Object.fromEntries(job.query),
-    headers: { host, ...job.headers },
+    headers: { host: job.host, ...job.headers, ...hashOf(job) },
     epochMs: Date.now(),
     region: "us-east-1",
     credentials: { ...pair, sessionToken: null },
@@ -114,10 +155,17 @@ async function signWithSmithy(job: Job, pair: Pair): Promise<Wire> {
   if (job.expires === null) {
     const headers = await smithySign(request);
     const query = queryText(job.query);
-    return { target: query === "" ? job.path : `${job.path}?${query}`, headers };
+    const target = query === "" ? job.path : `${job.path}?${query}`;
+    return { method: job.method, target, headers, body: job.body };
   }
   const query = queryText(await smithyPresign(request, job.expires));
-  return { target: `${job.path}?${query}`, headers: Object.entries(request.headers) };
+  const headers = Object.entries(request.headers);
+  return { method: job.method, target: `${job.path}?${query}`, headers, body: job.body };
+}
+
+function hashOf({ body, hashed, expires }: Job): Readonly<Record<string, string>> {
+  if (hashed) return { "x-amz-content-sha256": createHash("sha256").update(body).digest("hex") };
+  return expires === null ? { "x-amz-content-sha256": "UNSIGNED-PAYLOAD" } : {};
 }
 
 async function signWithBotocore(jobs: readonly Job[], pair: Pair): Promise<readonly Wire[]> {
@@ -125,21 +173,24 @@ async function signWithBotocore(jobs: readonly Job[], pair: Pair): Promise<reado
     ...pair,
     jobs: jobs.map((job) => ({
       ...job,
-      host,
-      query: queryText(job.query),
+      // In Version 2 a name with "=" is another one; clients send it without.
+      query:
+        job.version === 2
+          ? queryText(job.query).replace(/^delete=/, "delete")
+          : queryText(job.query),
       headers: Object.entries(job.headers),
-      expires: job.expires,
     })),
   };
   const script = join(import.meta.dirname, "botocore_signer.py");
   const answer: unknown = JSON.parse(
     await runOk("python3", [script], { input: JSON.stringify(plan) }),
   );
-  const signed = answer as readonly Wire[];
-  return signed.map(({ target, headers }) => ({
-    target,
-    headers: headers.some(([name]) => name === "host") ? headers : [["host", host], ...headers],
-  }));
+  const signed = answer as readonly Pick<Wire, "target" | "headers">[];
+  return signed.map(({ target, headers }, index) => {
+    const { method = "GET", host = dnsName, body = "" } = jobs[index] ?? {};
+    const named = headers.some(([name]) => name === "host");
+    return { method, target, headers: named ? headers : [["host", host], ...headers], body };
+  });
 }
 
 /** Cases from a seed; half of them are sent as they were signed or only spelled otherwise. */
@@ -148,7 +199,9 @@ export async function makeCases(
   from: { readonly seed: number; readonly bucket: string; readonly pair: Pair },
 ): Promise<readonly Case[]> {
   const dice = new Dice(from.seed);
-  const jobs = Array.from({ length: count }, () => makeJob(dice, from.bucket));
+  const jobs = Array.from({ length: count }, (_, index) =>
+    makeJob(dice, from.bucket, index < count / 2 ? "smithy" : "botocore"),
+  );
   const half = jobs.slice(count / 2);
   const others = await signWithBotocore(half, from.pair);
   const cases: Case[] = [];
@@ -160,12 +213,17 @@ export async function makeCases(
     const changed = change.apply(wire, dice);
     cases.push({
       signer: other === undefined ? "smithy" : "botocore",
-      wire: changed ?? wire,
+      wire: { ...wire, ...changed },
       change: changed === null ? "nothing" : change.name,
-      exception: (changed === null ? null : change.exception) ?? tabException(wire),
+      exception: changed === null ? tabException(wire) : exceptionOf(job, wire, change),
     });
   }
   return cases;
+}
+
+function exceptionOf(job: Job, wire: Wire, change: (typeof changes)[number]): Exception | null {
+  const ofVersion = job.version === 2 ? versionTwoException(change.name, wire) : null;
+  return ofVersion ?? change.exception ?? tabException(wire);
 }
 
 // ---- asking ----
@@ -176,16 +234,23 @@ interface Verdict {
   readonly code: string;
 }
 
-/** Sends one case; accepted is what was not refused for its signature or its form. */
+/**
+ * Sends one case; accepted is what was not refused for its signature or its form, or for a name in the
+ * query that Headgate does not take, which it says first.
+ */
 async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdict> {
   const { hostname, port } = new URL(url);
-  const fields = wire.headers.flatMap(([name, value]) => [
+  const { method, body } = wire;
+  const length =
+    body === "" && method !== "PUT" ? [] : [["content-length", `${body.length}`] as const];
+  const known = wire.headers.filter(([name]) => name !== "content-length");
+  const fields = [...known, ...length].flatMap(([name, value]) => [
     name,
     Buffer.from(value, "utf8").toString("latin1"),
   ]);
   return await new Promise((resolve, reject) => {
     const sent = httpRequest(
-      { hostname, port, path: wire.target, method: "GET", headers: fields, agent, setHost: false },
+      { hostname, port, path: wire.target, method, headers: fields, agent, setHost: false },
       (answer) => {
         let body = "";
         answer.setEncoding("utf8");
@@ -195,18 +260,19 @@ async function ask(url: string, wire: Wire, agent: Agent): Promise<Verdict> {
         answer.on("end", () => {
           const status = answer.statusCode ?? 0;
           const code = /<Code>([^<]*)/.exec(body)?.[1] ?? "";
-          resolve({ accepted: status !== 400 && status !== 403, status, code });
+          resolve({ accepted: ![400, 403, 501].includes(status), status, code });
         });
       },
     );
     sent.on("error", reject);
-    sent.end();
+    sent.end(wire.body);
   });
 }
 
 interface Difference {
   readonly signer: Signer;
   readonly change: string;
+  readonly method: string;
   readonly target: string;
   readonly headers: Wire["headers"];
   readonly ours: string;
@@ -245,6 +311,7 @@ export async function compare(
       differences.push({
         signer,
         change,
+        method: wire.method,
         target: wire.target,
         headers: wire.headers,
         ours: `${ours.status} ${ours.code}`,

@@ -53,12 +53,12 @@ export class Lab {
     this.etcd = etcd;
   }
 
-  static async open(generation: Generation): Promise<Lab> {
+  static async open(generation: Generation, dnsName: string | null = null): Promise<Lab> {
     const dir = mkdtempSync(join(tmpdir(), "headgate-lab-"));
     const a = await freePort(2);
     // The OSD takes ports from 30 above the monitor's.
     const ports = { a, b: a + 1, mon: await freePort(50) };
-    const rgw = new RgwPair(join(dir, "rgw"), ports, generation);
+    const rgw = new RgwPair(join(dir, "rgw"), ports, { generation, dnsName });
     const etcd = new EtcdNode(join(dir, "etcd"), await freePort(2));
     const lab = new Lab(dir, rgw, etcd);
     try {
@@ -123,6 +123,8 @@ export class Lab {
 export interface LabOptions {
   /** The chosen one when absent. */
   readonly generation?: Generation;
+  /** Under which both clusters take buckets in Host; none when absent. */
+  readonly dnsName?: string;
   /** For all tests together, below the timeout of .taprc; 280,000 when absent. */
   readonly timeoutMs?: number;
   /** How to get the commands, beside what every lab needs. */
@@ -139,13 +141,13 @@ export function withLab(
   body: (lab: Lab, test: RealTest) => Promise<void>,
   options: LabOptions = {},
 ): void {
-  const { generation = chosenGeneration(), timeoutMs = 280_000, install } = options;
+  const { generation = chosenGeneration(), timeoutMs = 280_000, install, dnsName } = options;
   const folder = generation === 16 ? [] : folderCommands;
   const needed = [...serviceCommands, ...folder, ...commands];
   const lines = install === undefined ? installLine : `${installLine}; ${install}`;
   const requirement = requireCommands(t, needed, lines);
   void t.test(`on RGW ${generation}.2`, { ...requirement, timeout: timeoutMs }, async (t) => {
-    const lab = await Lab.open(generation);
+    const lab = await Lab.open(generation, dnsName);
     t.teardown(() => lab.close());
     const pending: { readonly name: string; readonly run: (t: Test) => Promise<void> }[] = [];
     await body(lab, (name, run) => pending.push({ name, run }));

@@ -74,12 +74,19 @@ export class RgwPair {
   readonly #dir: string;
   readonly #ports: RgwPorts;
   readonly #pids = new Map<ClusterName, number>();
+  readonly #dnsName: string | null;
   readonly generation: Generation;
 
-  constructor(dir: string, ports: RgwPorts, generation: Generation) {
+  /** @param options.dnsName as rgw_dns_name */
+  constructor(
+    dir: string,
+    ports: RgwPorts,
+    options: { readonly generation: Generation; readonly dnsName: string | null },
+  ) {
     this.#dir = dir;
     this.#ports = ports;
-    this.generation = generation;
+    this.#dnsName = options.dnsName;
+    this.generation = options.generation;
   }
 
   url(cluster: ClusterName): string {
@@ -90,6 +97,7 @@ export class RgwPair {
   async up(): Promise<void> {
     const { a, b, mon } = this.#ports;
     const flags = ["-d", this.#dir, "-a", String(a), "-b", String(b), "-m", String(mon)];
+    if (this.#dnsName !== null) flags.push("-n", this.#dnsName);
     await runOk(join(scripts, this.generation === 16 ? "rgw-up.sh" : "rgw18-up.sh"), flags);
     for (const name of ["a", "b"] as const) this.#pids.set(name, this.#readPid(name));
   }
