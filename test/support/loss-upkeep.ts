@@ -5,6 +5,9 @@ import type { LossRow } from "./loss-rows.ts";
 
 const tags = "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>";
 
+/** Of the case's own bucket, whose name is told without its number. */
+const recorded = /"bucket":"CASE-"[^}]*"outcome":"recorded"/;
+
 /** Recorded or not, whichever cluster has it. */
 export const adoptRow: LossRow = {
   operation: null,
@@ -19,7 +22,7 @@ export const adoptRow: LossRow = {
       (await at.admin("GET", `/buckets${at.ownBucket}`)).status,
     ),
   }),
-  claims: ({ text }, names) => (text.includes(`"outcome":"recorded"`) ? names : []),
+  claims: ({ text }, names) => (recorded.test(text) ? names : []),
 };
 
 /** What one cluster has is copied to the other; takes two looks, half a second apart. */
