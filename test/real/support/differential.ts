@@ -93,26 +93,50 @@ const fieldNames = [
 /** One chance in as many as there are of it. */
 const methods = ["GET", "GET", "GET", "HEAD", "PUT", "PUT", "PUT", "DELETE", "POST"] as const;
 
-function makeJob(dice: Dice, bucket: string, signer: Signer): Job {
-  const method = dice.one(methods);
-  // Of a bucket: a list or DeleteObjects, but nothing that makes or removes it.
-  const ofBucket = method === "POST" || (method !== "PUT" && method !== "DELETE" && dice.maybe(15));
-  const key = ofBucket ? "" : `${text(dice, 8)}${dice.one(["k", "/", "é"])}`;
-  const writes = method === "PUT" || method === "DELETE" || method === "POST";
+function makeFields(dice: Dice, inWrite: boolean): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  for (let count = dice.below(4); count > 0; count -= 1) {
+    const name = dice.one(fieldNames);
+    // Of a write a condition is 501 unless its cluster obeys it.
+    if (!(inWrite && name === "if-none-match")) headers[name] = fieldText(dice);
+  }
+  return headers;
+}
+
+function makeQuery(
+  dice: Dice,
+  method: Job["method"],
+  ofBucket: boolean,
+): readonly (readonly [string, string])[] {
   // Headgate takes no name that it does not know in a write.
   const inRead = ofBucket ? ["prefix", "delimiter", "marker", "x-id"] : ["x-id", "v", "a", "a-b"];
-  const names = writes ? ["x-id"] : inRead;
+  const names = writes(method) ? ["x-id"] : inRead;
   const query = new Map<string, string>();
   if (method === "POST") query.set("delete", "");
   for (let count = dice.below(4); count > 0; count -= 1) {
     query.set(dice.one(names), dice.maybe(80) ? `v${text(dice, 3)}` : "1");
   }
-  const headers: Record<string, string> = {};
-  for (let count = dice.below(4); count > 0; count -= 1) {
-    const name = dice.one(fieldNames);
-    // Of a write a condition is 501 unless its cluster obeys it.
-    if (!(writes && name === "if-none-match")) headers[name] = fieldText(dice);
-  }
+  return [...query];
+}
+
+function writes(method: Job["method"]): boolean {
+  return method !== "GET" && method !== "HEAD";
+}
+
+function makeBody(dice: Dice, method: Job["method"]): string {
+  if (method === "POST") return deletion(dice);
+  return method === "PUT" ? `body of ${dice.below(1000)}` : "";
+}
+
+/** A key, or none: a list or DeleteObjects, but nothing that makes or removes the bucket. */
+function makeKey(dice: Dice, method: Job["method"]): string {
+  const ofBucket = method === "POST" || (!writes(method) && dice.maybe(15));
+  return ofBucket ? "" : `${text(dice, 8)}${dice.one(["k", "/", "é"])}`;
+}
+
+function makeJob(dice: Dice, bucket: string, signer: Signer): Job {
+  const method = dice.one(methods);
+  const key = makeKey(dice, method);
   const inHost = dice.maybe(30);
   const authPath = encodePath(key === "" ? `/${bucket}` : `/${bucket}/${key}`);
   return {
@@ -120,10 +144,9 @@ function makeJob(dice: Dice, bucket: string, signer: Signer): Job {
     host: inHost ? `${bucket}.${dnsName}` : dnsName,
     path: inHost ? encodePath(`/${key}`) : authPath,
     authPath: inHost && key === "" ? `${authPath}/` : authPath,
-    query: [...query],
-    headers,
-    body:
-      method === "POST" ? deletion(dice) : method === "PUT" ? `body of ${dice.below(1000)}` : "",
+    query: makeQuery(dice, method, key === ""),
+    headers: makeFields(dice, writes(method)),
+    body: makeBody(dice, method),
     hashed: dice.maybe(60),
     version: signer === "botocore" && dice.maybe(25) ? 2 : 4,
     expires: dice.maybe(40) ? dice.one([60, 3600, 604_800]) : null,
