@@ -9,7 +9,6 @@ import type { ReadinessCheck } from "./admin/ports.ts";
 import type { AdminPorts } from "./admin/routes.ts";
 import type { AdminServer } from "./admin/server.ts";
 import { openAdminServer } from "./admin/server.ts";
-import type { StartOptions } from "./assembly.ts";
 import type { OpenCredentials } from "./assembly-credentials.ts";
 import type { Config } from "./config.ts";
 import { requestIds } from "./gateway/request-ids.ts";
@@ -21,6 +20,7 @@ import { healDrift, showDrift } from "./operations/drift.ts";
 import { pingCluster } from "./operations/ping.ts";
 import type { ClusterFacts } from "./placement/cluster-facts.ts";
 import type { Random } from "./placement/ports.ts";
+import type { StartOptions } from "./system.ts";
 import { listRgwBuckets } from "./upstream/rgw-buckets.ts";
 import type { UpstreamPools } from "./upstream/upstream.ts";
 

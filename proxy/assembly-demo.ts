@@ -3,7 +3,7 @@
 
 import { noAccessLog } from "./admin/access-log.ts";
 import { JsonLog } from "./admin/log.ts";
-import type { Headgate, System } from "./assembly.ts";
+import type { Headgate } from "./assembly.ts";
 import { startHeadgate } from "./assembly.ts";
 import type { CliIo } from "./cli/command.ts";
 import { demoPair } from "./config/credentials.ts";
@@ -18,6 +18,7 @@ import type { Clock } from "./placement/ports.ts";
 import type { Credential } from "./policy/credential.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { noTenant, parseAccessKeyId, parseClusterId } from "./s3/names.ts";
+import type { System } from "./system.ts";
 import type { UpstreamPools } from "./upstream/upstream.ts";
 import { createUpstream } from "./upstream/upstream.ts";
 

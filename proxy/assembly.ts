@@ -2,7 +2,6 @@
 // The only file but main.ts that knows every part. It holds no rule of its own and reads neither
 // clock nor environment: the outside world comes in as a System.
 
-import type { Server, ServerOptions } from "node:http";
 import type { OpenState } from "../bridge/open-state.ts";
 import { openState } from "../bridge/open-state.ts";
 import { Metrics } from "./admin/metrics.ts";
@@ -26,17 +25,16 @@ import { Gateway } from "./gateway/exchange.ts";
 import { ExplanationBudget } from "./gateway/explanation-budget.ts";
 import { TrustedProxies } from "./gateway/forwarded.ts";
 import { handleKeysWhenKnown } from "./gateway/handle-keys.ts";
-import type { Listener, ServerTls } from "./gateway/listener.ts";
+import type { Listener } from "./gateway/listener.ts";
 import { openListener } from "./gateway/listener.ts";
 import { requestIds } from "./gateway/request-ids.ts";
-import type { AccessLog } from "./gateway/trace.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
 import type { ClusterFacts } from "./placement/cluster-facts.ts";
-import type { Clock, Log, Random, Timers, Upstream } from "./placement/ports.ts";
+import type { Clock, Log, Timers, Upstream } from "./placement/ports.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
 import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
@@ -44,6 +42,7 @@ import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
+import type { StartOptions } from "./system.ts";
 import { createUpstream } from "./upstream/upstream.ts";
 
 /** Decisions wait this long for further changes before an engine is built. */
@@ -54,29 +53,6 @@ const clientSigningKeys = 10_000;
 const explanationsPerSecond = 20;
 /** How long a dead member may still act, beyond its own fence (placement.md rule 4). */
 const quarantineMs = 120_000;
-
-/** The outside world. */
-export interface System {
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly random: Random;
-  readonly createServer: (options: ServerOptions, tls: ServerTls | null) => Server;
-  /** `v20.20.2`. */
-  readonly nodeVersion: string;
-  /** Tells one state of a file from another; never rejects. */
-  readonly fingerprint: (path: string) => Promise<string>;
-  /** Where the bundle lies that is used without `policy.bundle`. */
-  readonly defaultBundle: string;
-}
-
-export interface StartOptions {
-  readonly system: System;
-  readonly version: string;
-  readonly log: Log;
-  readonly accessLog: AccessLog;
-  /** Ends the start, and every wait for the state store in it. */
-  readonly signal: AbortSignal;
-}
 
 export interface Headgate {
   /** `http://127.0.0.1:9000`. */

@@ -13,7 +13,7 @@ import { performance } from "node:perf_hooks";
 import { createInterface } from "node:readline/promises";
 import { jsonAccessLog, noAccessLog } from "./admin/access-log.ts";
 import { JsonLog, type LineSink } from "./admin/log.ts";
-import type { Headgate, System } from "./assembly.ts";
+import type { Headgate } from "./assembly.ts";
 import { startHeadgate } from "./assembly.ts";
 import { demo, welcome, withEmbedded } from "./assembly-demo.ts";
 import type { CliIo } from "./cli/command.ts";
@@ -23,6 +23,7 @@ import { startEmbeddedClusters } from "./demo/embedded.ts";
 import type { AccessLog } from "./gateway/trace.ts";
 import type { Clock, Log, Random, Timers } from "./placement/ports.ts";
 import { FaultError } from "./placement/ports.ts";
+import type { System } from "./system.ts";
 
 /** The installed package: `dist/proxy` and `proxy` both lie in it. */
 const packageRoot = packageRootOf(import.meta.dirname);

@@ -27,7 +27,8 @@ const mayImport = {
 const protocolWords = "^proxy/s3/(?:names|headers|operation)\\.ts$";
 
 /** The program and the assembly of its parts: the only files that know every part. */
-const compositionRoot = "^proxy/(?:main|assembly(?:-options|-credentials|-admin|-demo)?)\\.ts$";
+const compositionRoot =
+  "^proxy/(?:main|system|assembly(?:-options|-credentials|-admin|-demo)?)\\.ts$";
 
 /** npm package → the only files that import it. */
 const packageOwners = {
