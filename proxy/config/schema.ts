@@ -195,7 +195,7 @@ const listen = group({
   idle_timeout: positiveDuration.prefault("120s").describe("Keep-alive of an idle connection"),
   body_idle_timeout: positiveDuration
     .prefault("60s")
-    .describe("Time without a body byte before abort"),
+    .describe("Time without a body byte before abort; an XML document has twice that in all"),
   max_connections: count(1, 1_000_000).prefault(4096).describe("Open client connections"),
   max_in_flight: count(1, 1_000_000)
     .prefault(1024)

@@ -33,6 +33,8 @@ export interface ClientBodyOptions {
   readonly expectsContinue: boolean;
   /** Longest wait for the next byte. */
   readonly idleMs: number;
+  /** Longest time from the first read to the last byte; `null`: as long as bytes come. */
+  readonly longestMs: number | null;
   readonly timers: Timers;
   /** Told of body bytes as they arrive, framing included. */
   readonly received: (bytes: number) => void;
@@ -116,6 +118,7 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
   #failure: Error | null = null;
   #waiting: Waiting | null = null;
   #cancelTimer: (() => void) | null = null;
+  #cancelLimit: (() => void) | null = null;
 
   constructor(
     options: ClientBodyOptions,
@@ -230,7 +233,7 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
 
   #begin(): void {
     this.#begun = true;
-    const { request, response, payload, expectsContinue } = this.#options;
+    const { request, response, payload, expectsContinue, timers, longestMs } = this.#options;
     if (payload.wireLengthBytes === 0) {
       this.#ended = true;
       return;
@@ -240,6 +243,9 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
       return;
     }
     if (expectsContinue) response.writeContinue();
+    if (longestMs !== null) {
+      this.#cancelLimit = timers.after(longestMs, () => this.#fail(new S3Error("RequestTimeout")));
+    }
     request.on("readable", this.#arrived);
     request.on("end", this.#onEnd);
     request.on("error", this.#onGone);
@@ -250,6 +256,8 @@ class BodyReader implements AsyncIterableIterator<Uint8Array, undefined> {
     this.#over = true;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
+    this.#cancelLimit?.();
+    this.#cancelLimit = null;
     const { request } = this.#options;
     request.off("readable", this.#arrived);
     request.off("end", this.#onEnd);

@@ -17,7 +17,7 @@ import { withoutCopyFields } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { responseHeadersToClient } from "../s3/forward-headers.ts";
 import type { HeaderList } from "../s3/headers.ts";
-import { operationFacts, type S3Operation } from "../s3/operation.ts";
+import type { S3Operation } from "../s3/operation.ts";
 import type { RequestHead } from "../s3/request-head.ts";
 import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import { identityOf } from "./authenticate.ts";
@@ -33,7 +33,7 @@ import { assertFramed, isPassedThrough, passedHost } from "./passthrough.ts";
 import type { PlacingParts } from "./placing.ts";
 import { commitPoint, mayShow, placeRequest } from "./placing.ts";
 import type { ReceivingParts } from "./receive.ts";
-import { receive } from "./receive.ts";
+import { isReadWhole, receive } from "./receive.ts";
 import type { ReplyOptions } from "./reply.ts";
 import { sendAnswer, sendError } from "./reply.ts";
 import { heldBody, Room } from "./room.ts";
@@ -281,11 +281,6 @@ function nameOperation(head: RequestHead, address: Address, trace: Trace): S3Ope
   if (result.operation !== null) trace.operation = result.operation;
   if (result.kind === "error") throw result.error;
   return result.operation;
-}
-
-/** A document; all other bodies are the content of an object, and stream. */
-function isReadWhole(operation: S3Operation): boolean {
-  return operationFacts[operation].document || operation === "CompleteMultipartUpload";
 }
 
 /** Our own answers say what they mean; an upstream's are stripped of what only concerns it. */

@@ -12,7 +12,7 @@ import { S3Error } from "../s3/errors.ts";
 import { requestHeadersUpstream, upstreamQuery } from "../s3/forward-headers.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import { objectLocation } from "../s3/multipart-document.ts";
-import type { S3Operation } from "../s3/operation.ts";
+import { operationFacts, type S3Operation } from "../s3/operation.ts";
 import type { Payload } from "../s3/payload.ts";
 import { isStreaming, readPayload } from "../s3/payload.ts";
 import { encodePath } from "../s3/percent.ts";
@@ -25,6 +25,9 @@ import { receiveForm } from "./form-upload.ts";
 import { preflightCaller } from "./preflight.ts";
 import type { Room } from "./room.ts";
 import type { Trace } from "./trace.ts";
+
+/** A document that comes byte by byte holds memory that others wait for: it ends after so many idle times. */
+const documentIdles = 2;
 
 export interface ReceivingParts {
   readonly authentication: AuthenticationSettings;
@@ -131,7 +134,7 @@ function openBody(payload: Payload, caller: Caller, from: ReceiveFrom): ClientBo
 function bodyOf(
   payload: Payload,
   signing: ReturnType<typeof chunkSigning>,
-  { request, response, expectsContinue, trace, parts }: ReceiveFrom,
+  { request, response, expectsContinue, operation, trace, parts }: ReceiveFrom,
 ): ClientBody {
   return clientBody({
     request,
@@ -142,11 +145,17 @@ function bodyOf(
     beginChecksum: parts.beginChecksum,
     minChunkBytes: parts.uploads.minChunkBytes,
     idleMs: parts.bodyIdleMs,
+    longestMs: isReadWhole(operation) ? documentIdles * parts.bodyIdleMs : null,
     timers: parts.timers,
     received: (bytes) => {
       trace.requestBytes += bytes;
     },
   });
+}
+
+/** A document; all other bodies are the content of an object, and stream. */
+export function isReadWhole(operation: S3Operation): boolean {
+  return operationFacts[operation].document || operation === "CompleteMultipartUpload";
 }
 
 async function receiveUploadForm(from: ReceiveFrom): Promise<Received> {

@@ -57,6 +57,24 @@ t.test("documents under way share one memory, announced ones take none of it", a
   });
 });
 
+t.test("a document that comes byte by byte has an end", async (t) => {
+  const { url, s3 } = await startTestHeadgate(t, {
+    clusters: { only: 1 },
+    listen: "body_idle_timeout: 1s",
+  });
+  await s3.send(new CreateBucketCommand({ Bucket: "drop" }));
+  const contentLength = 100_000;
+  const head = rawHead(url, { method: "POST", path: "/drop", query: "delete=", contentLength });
+  const connection = await openRaw(url);
+  await connection.write(head);
+  const dripping = setInterval(() => connection.socket.write(" "), 100);
+  t.teardown(() => clearInterval(dripping));
+  const { status, text } = await connection.answer();
+  t.equal(status, 400);
+  t.match(text, "<Code>RequestTimeout</Code>");
+  connection.socket.destroy();
+});
+
 t.test("an answer that nobody takes is given up", async (t) => {
   const headgate = await startTestHeadgate(t, {
     clusters: { only: 1 },
