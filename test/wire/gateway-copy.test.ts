@@ -165,7 +165,9 @@ for (const profile of ["rgw-pacific", "rgw-reef", "aws"] as const) {
           ?.exchanges()
           .slice(before)
           .some(({ rawHeaders }) => rawHeaders.includes("x-amz-copy-source"));
-        t.equal(copies, Bucket === "near" && profile !== "rgw-pacific");
+        // An RGW is asked for the source first, since one of before 18.2 would not judge.
+        const judges = profile !== "rgw-pacific" && (holds || profile === "aws");
+        t.equal(copies, Bucket === "near" && judges);
       }
     }
   });

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import {
+  CopyObjectCommand,
   CreateBucketCommand,
   DeleteObjectCommand,
   DeleteObjectsCommand,
@@ -233,3 +234,37 @@ t.test("a server that is no RGW is not trusted as one", async (t) => {
   const ping = await runHeadgate(`cluster ping a --admin-url ${headgate.adminUrl}`);
   t.match(ping.out, /^It is no Ceph RGW/m);
 });
+
+t.test(
+  "an RGW of an earlier release than configured ignores no condition of a copy's source",
+  async (t) => {
+    const servers = await startClusters(t, ["a"], profiles["rgw-pacific"]);
+    const headgate = await startTestHeadgate(t, {
+      clusters: { a: 1 },
+      servers,
+      clusterSettings: "profile: rgw-reef",
+    });
+    await headgate.s3.send(new CreateBucketCommand({ Bucket: "rep" }));
+    await headgate.s3.send(new PutObjectCommand({ Bucket: "rep", Key: "from", Body: "then" }));
+    await headgate.s3.send(new PutObjectCommand({ Bucket: "rep", Key: "k", Body: "now" }));
+    const held = () =>
+      servers["a"]
+        ?.objects("rep")
+        .find(({ key }) => key === "k")
+        ?.bytes.toString();
+    const etag = `"${md5("then")}"`;
+    const copy = { Bucket: "rep", Key: "k", CopySource: "rep/from" };
+    for (const failing of [
+      { CopySourceIfMatch: '"other"' },
+      { CopySourceIfNoneMatch: etag },
+      { CopySourceIfModifiedSince: new Date(Date.now() - 1000), CopySourceIfNoneMatch: etag },
+      { CopySourceIfUnmodifiedSince: new Date(0) },
+    ]) {
+      const refused = headgate.s3.send(new CopyObjectCommand({ ...copy, ...failing }));
+      await t.rejects(refused, { name: "PreconditionFailed" }, JSON.stringify(failing));
+      t.equal(held(), "now");
+    }
+    await headgate.s3.send(new CopyObjectCommand({ ...copy, CopySourceIfMatch: etag }));
+    t.equal(held(), "then");
+  },
+);
