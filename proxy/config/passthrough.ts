@@ -8,7 +8,7 @@ import type { SettingPath } from "./source-file.ts";
 
 export interface PassthroughConfig {
   readonly cluster: ClusterId;
-  /** `/swift/v1`: no escapes, no dot segments, no slash at the end. */
+  /** `/swift/v1`: no escapes, no dot segments, no slash at the end; `/`: POST to it alone. */
   readonly paths: readonly string[];
 }
 
@@ -32,7 +32,12 @@ export function passthroughConfig(
   }
   for (const [index, path] of paths.entries()) {
     const place = [...at, "paths", index];
-    if (plainPath.test(path)) {
+    if (path === "/") {
+      checks.warn(
+        place,
+        'POST to "/", with actions of STS, IAM and topics, is handed on without policy',
+      );
+    } else if (plainPath.test(path)) {
       checks.warn(place, `Path "${path}" is handed on without policy, and hides ${hidden(path)}`);
     } else {
       checks.fault(

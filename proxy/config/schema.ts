@@ -368,7 +368,9 @@ export const settings = group({
     paths: z
       .array(text, { error: expected("a list of paths") })
       .prefault([])
-      .describe("Paths of its other APIs, `/swift/v1`, handed on unread and without policy"),
+      .describe(
+        "Paths of its other APIs, `/swift/v1`, handed on unread and without policy; `/`: POST alone, STS, IAM and topics",
+      ),
   }).prefault({}),
   access_log: group({
     format: oneOf(["json", "off"])

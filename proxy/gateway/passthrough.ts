@@ -23,6 +23,9 @@ interface PassedExchange {
   readonly received: (bytes: number) => void;
 }
 
+/** Listed, it stands for POST alone: the actions of STS, IAM and topics. Of S3 nothing is asked so. */
+const actions = "/";
+
 export interface Passthrough {
   readonly cluster: ClusterId;
   /** `/swift/v1`. */
@@ -33,14 +36,17 @@ export interface Passthrough {
 
 /** @throws S3Error InvalidURI for a second spelling of a listed path. */
 export function isPassedThrough(
-  head: Pick<RequestHead, "rawPath" | "host">,
+  head: Pick<RequestHead, "method" | "rawPath" | "host">,
   paths: readonly string[],
   baseDomains: readonly string[],
 ): boolean {
   // Under a bucket's own host every path is a key.
   if (isBucketHost(head.host, baseDomains)) return false;
+  if (head.rawPath === actions) return head.method === "POST" && paths.includes(actions);
   const path = decodeOnce(head.rawPath) ?? "";
-  const prefix = paths.find((each) => isUnder(path, each) || isUnder(withoutDots(path), each));
+  const prefix = paths.find(
+    (each) => each !== actions && (isUnder(path, each) || isUnder(withoutDots(path), each)),
+  );
   if (prefix === undefined) return false;
   if (!isUnder(head.rawPath, prefix) || hasDots(path) || path.includes("\0")) {
     throw new S3Error("InvalidURI", { message: `Path "${prefix}" must be spelled as it is` });

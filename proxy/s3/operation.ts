@@ -114,10 +114,10 @@ export const operationFacts = {
     subresource: "usage",
     routing: "service",
   },
-  /** An `Action=` form at `/`: STS and IAM on RGW. */
+  /** An `Action=` form at `/`: STS, IAM and topics on RGW. */
   ServiceAction: refused(
     { ...plain, class: "admin", scope: "service", method: "POST" },
-    "STS and IAM actions are not served on the S3 port",
+    "STS, IAM and topic actions go to one cluster, by passthrough of `/`, or nowhere",
   ),
   WriteGetObjectResponse: refused(
     { ...plain, class: "admin", scope: "service", method: "POST" },

@@ -1,6 +1,8 @@
 // Swift and the admin operations of a real RGW through the S3 listener: what the RGW itself verifies
 // works as if nothing stood between, and nothing else of it can be reached.
 
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import t from "tap";
 import { formatAmzDate, SigningKeys, signRequest } from "../../proxy/s3/sigv4.ts";
 import { withLab } from "./support/lab.ts";
@@ -32,7 +34,7 @@ async function askAdmin(url: string): Promise<Response> {
   });
 }
 
-withLab(t, [], async (lab, test) => {
+withLab(t, ["aws"], async (lab, test) => {
   const swift = ["--subuser=headgate-rgw:swift", "--uid=headgate-rgw"];
   await lab.rgw.admin("a", "subuser", "create", ...swift, "--access=full");
   await lab.rgw.admin(
@@ -49,7 +51,7 @@ withLab(t, [], async (lab, test) => {
     ...settings,
     name: "passing",
     prefix: "/headgate-passing/",
-    passthrough: { cluster: "a", paths: ["/swift", "/auth", "/admin"] },
+    passthrough: { cluster: "a", paths: ["/swift", "/auth", "/admin", "/"] },
   });
   const plain = await lab.headgate({ ...settings, name: "plain", prefix: "/headgate-plain/" });
 
@@ -73,6 +75,19 @@ withLab(t, [], async (lab, test) => {
     t.equal((await fetch(object)).status, 401, "without a token the RGW says no");
     t.equal((await fetch(`${plain.url}/swift/healthcheck`)).status, 400);
     t.equal((await fetch(`${passing.url}/swift%2Fv1/holiday`, { headers: token })).status, 400);
+  });
+
+  test("topics are made and listed by the RGW, and only where actions are passed", async (t) => {
+    const sns = async (url: string, ...args: readonly string[]): Promise<string> => {
+      const [id, secret] = [rgwPair.accessKeyId, rgwPair.secretAccessKey];
+      const env = { ...process.env, AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret };
+      const region = { AWS_DEFAULT_REGION: "us-east-1", AWS_EC2_METADATA_DISABLED: "true" };
+      const all = ["--endpoint-url", url, "sns", ...args];
+      return (await promisify(execFile)("aws", all, { env: { ...env, ...region } })).stdout;
+    };
+    t.match(await sns(passing.url, "create-topic", "--name", "changes"), /arn:aws:sns:.*:changes/);
+    t.match(await sns(passing.url, "list-topics"), /:changes/);
+    await t.rejects(sns(plain.url, "list-topics"), /calling the ListTopics operation/);
   });
 
   test("admin operations are verified by the RGW, and only where they are passed", async (t) => {

@@ -105,6 +105,41 @@ t.test("a Host that could be a bucket's is the cluster's", async (t) => {
   }
 });
 
+t.test(
+  "actions of the service go to it where they are listed, and nothing else at that path",
+  async (t) => {
+    const form = ["content-type: application/x-www-form-urlencoded", "content-length: 0"];
+    const passing = await start(t, undefined, {
+      settings: "passthrough: {cluster: other, paths: [/]}",
+    });
+    t.match(await passing.ask("/", form, "POST"), /^HTTP\/1.1 200 [^]*\r\n\r\nok$/);
+    t.match(await passing.ask("/?Action=ListTopics", form, "POST"), /^HTTP\/1.1 200 /);
+    t.strictSame(
+      passing.heads.map((head) => head.split("\r\n")[0]),
+      ["POST / HTTP/1.1", "POST /?Action=ListTopics HTTP/1.1"],
+    );
+    for (const [method, target] of [
+      ["GET", "/"],
+      ["PUT", "/"],
+      ["DELETE", "/"],
+      ["GET", "/?Action=ListTopics"],
+      ["POST", "/."],
+      ["POST", "//"],
+      ["POST", "/%2F"],
+      ["POST", "/bucket"],
+      ["GET", "/bucket/key"],
+    ] as const) {
+      t.notMatch(await passing.ask(target, form, method), "HTTP/1.1 200", `${method} ${target}`);
+    }
+    const bucketHost = "POST / HTTP/1.1\r\nhost: bucket.s3.test\r\ncontent-length: 0\r\n\r\n";
+    t.notMatch((await rawExchange(passing.url, bucketHost)).text, "HTTP/1.1 200");
+    t.equal(passing.heads.length, 2);
+    const unlisted = await start(t);
+    t.equal(codeOf(await unlisted.ask("/", form, "POST")), "NotImplemented");
+    t.strictSame(unlisted.heads, []);
+  },
+);
+
 t.test("no other spelling of a path reaches it", async (t) => {
   const passing = await start(t);
   const rows = [
