@@ -351,7 +351,7 @@ t.test("what is configured is checked", async (t) => {
     ["{cluster: a}", "Needs both cluster and paths"],
     ["{paths: [/admin]}", "Needs both cluster and paths"],
     ["{cluster: b, paths: [/admin]}", 'Cluster "b" is not under clusters'],
-    ...["/", "admin", "/admin/", "/a/../b", "/.", "/a%20b", "/a?b", "//a", "/a b", '""'].map(
+    ...["//", "admin", "/admin/", "/a/../b", "/.", "/a%20b", "/a?b", "//a", "/a b", '""'].map(
       (path) => [`{cluster: a, paths: [${path}]}`, "is not a plain prefix"] as const,
     ),
   ] as const;
