@@ -1,4 +1,5 @@
 // What settings change of aws-chunked bodies: the smallest chunk, and checksums that cannot be computed.
+// And the end of a body whose trailer has no CR, which minio-go writes in two ways.
 
 import t from "tap";
 import { ChunkedDecoder } from "../../proxy/s3/chunked.ts";
@@ -63,4 +64,18 @@ t.test("the checksum can be had as it was sent, once it was seen", async (t) => 
   decoder.push(body.subarray(10));
   t.equal(decoder.end(), null);
   t.equal(decoder.trailerText, "NhCmhg==");
+});
+
+t.test("half a line end behind a trailer without CR is no end", async (t) => {
+  const body = "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\n\r\n";
+  const ends = [
+    ["", "hello"],
+    ["\r\n", "hello"],
+    ["\r", "IncompleteBody"],
+    ["\r\n\r", "InvalidRequest"],
+  ] as const;
+  for (const [end, seen] of ends) {
+    const whole = [Buffer.from(`${body}${end}`)];
+    t.equal(decode(whole, { decodedLengthBytes: 5, trailer: "crc32" }), seen, JSON.stringify(end));
+  }
 });
