@@ -31,6 +31,7 @@ import { requestIds } from "./gateway/request-ids.ts";
 import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
+import { FramingProof } from "./operations/framing-proof.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
 import type { ClusterFacts } from "./placement/cluster-facts.ts";
@@ -268,6 +269,10 @@ function operationPorts(parts: PortParts): OperationPorts {
     resettler: new Resettler({ clock, deadAfterMs }),
     facts: (id) => facts.of(id),
     isShown: (id) => facts.isShown(id),
+    framing: new FramingProof({
+      isShown: (id) => facts.framingIsShown(id),
+      note: (id, takesTrailers) => facts.noteFraming(id, takesTrailers),
+    }),
     identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
     bucketLocation: config.buckets.location,

@@ -22,6 +22,8 @@ export interface DemoRequest {
 export type DemoFacts = ProfileFacts & {
   /** Looks at no hash that a body is signed with. */
   readonly believesHashes?: boolean;
+  /** Stores framing that it does not know as the body. */
+  readonly storesFraming?: boolean;
 };
 
 export interface DemoPorts {

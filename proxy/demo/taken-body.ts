@@ -7,6 +7,7 @@ import { crc32 } from "node:zlib";
 import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
+import type { DemoFacts } from "./request.ts";
 
 const trailerForm = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 const checksumPrefix = "x-amz-checksum-";
@@ -25,8 +26,8 @@ export function isTrailerForm(headers: HeaderList): boolean {
 }
 
 /** @throws S3Error XAmzContentSHA256Mismatch, IncompleteBody, InvalidRequest, BadDigest */
-export function takeBody(bytes: Buffer, headers: HeaderList, facts: ProfileFacts): TakenBody {
-  const framed = isTrailerForm(headers);
+export function takeBody(bytes: Buffer, headers: HeaderList, facts: DemoFacts): TakenBody {
+  const framed = isTrailerForm(headers) && facts.storesFraming !== true;
   // A server that does not know the form takes its name for a hash.
   if (framed && !facts.takesTrailers) throw new S3Error("XAmzContentSHA256Mismatch");
   const { data, trailers } = framed ? unframed(bytes) : { data: bytes, trailers: [] };

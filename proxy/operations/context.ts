@@ -28,6 +28,7 @@ import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
+import type { FramingProof } from "./framing-proof.ts";
 import type { PartSizes } from "./part-sizes.ts";
 
 /** What a bucket should become. */
@@ -79,6 +80,7 @@ export interface OperationPorts {
   readonly facts: (cluster: ClusterId) => ProfileFacts;
   /** Whether one of its answers was looked at, and `facts` would say if it is not what it should be. */
   readonly isShown: (cluster: ClusterId) => boolean;
+  readonly framing: FramingProof;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */

@@ -64,11 +64,16 @@ export function withChecksum(
   if (body.kind === "bytes") {
     return { headers: [...headers, [trailer.field, trailer.value()]], body };
   }
-  if (trailer.valueLength === null || !facts.takesTrailers) return { headers, body };
+  if (!mayBeFramed(source) || !facts.takesTrailers) return { headers, body };
   return {
     headers: facts.keepsAwsChunked ? headers : withAwsChunked(headers),
     body: { ...body, trailer },
   };
+}
+
+/** Whether the checksum of a body can only go behind it. */
+export function mayBeFramed({ trailer = null, lengthBytes }: ClientBody): boolean {
+  return trailer !== null && trailer.valueLength !== null && lengthBytes > heldTailBytes;
 }
 
 function withAwsChunked(headers: HeaderList): HeaderList {

@@ -8,7 +8,7 @@ import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { askConditionally } from "./conditional-read.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { openGate, withChecksum } from "./gate.ts";
+import { mayBeFramed, openGate, withChecksum } from "./gate.ts";
 import { mutate } from "./mutation.ts";
 import { askForPart, partNumberOf } from "./part-read.ts";
 import { provenFacts } from "./proven-facts.ts";
@@ -87,7 +87,11 @@ export async function upload(
   const source = request.body;
   if (source === null) throw new S3Error("MissingContentLength");
   // A trailer is handed on only where it is surely understood.
-  const facts = source.trailer ? await provenFacts(cluster, request, ports) : ports.facts(cluster);
+  const facts = mayBeFramed(source)
+    ? await ports.framing.facts(cluster, request, ports)
+    : source.trailer
+      ? await provenFacts(cluster, request, ports)
+      : ports.facts(cluster);
   return await mutate(request, ports, async (mutation) => {
     const gate = await openGate(source, {
       // Also of a cluster that is known to verify it: what is known may be wrong.

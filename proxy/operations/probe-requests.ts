@@ -1,6 +1,7 @@
 // The requests of a probe over one cluster and one bucket, and what is read of their answers. Signed with
 // the cluster's own keys. Everything it puts stands under one prefix and is taken away again.
 
+import { createHash } from "node:crypto";
 import {
   type CancelSignal,
   type RequestBody,
@@ -39,6 +40,16 @@ export interface ProbeAnswer {
 export const probeBytes: Uint8Array = Buffer.from("headgate probe\n");
 export const probeCrc32 = "T2HmjQ==";
 export const wrongCrc32 = "AAAAAA==";
+const probeMd5 = createHash("md5").update(probeBytes).digest("hex");
+
+/**
+ * Whether the answer to an upload of `probeBytes` in framing is about them, and not about the framing: by
+ * the checksum or, where none is kept and none encrypts, by the ETag.
+ */
+export function isOfProbeBytes(headers: HeaderList): boolean {
+  const etag = fieldValue(headers, "etag")?.replaceAll('"', "");
+  return fieldValue(headers, "x-amz-checksum-crc32") === probeCrc32 || etag === probeMd5;
+}
 
 /** Sends one request and reads its answer whole. @throws UpstreamError, S3Error */
 export async function askCluster(

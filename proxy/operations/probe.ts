@@ -10,6 +10,7 @@ import type { S3Operation } from "../s3/operation.ts";
 import {
   askCluster,
   etagOf,
+  isOfProbeBytes,
   type ProbeAnswer,
   type ProbeAsk,
   type ProbeTarget,
@@ -86,7 +87,8 @@ async function seenOfBodies(probe: Probe): Promise<SeenFacts> {
     headers: [["content-encoding", "aws-chunked"]],
     body: trailingBody(probeCrc32),
   });
-  const takesTrailers = trailer.status === 200;
+  // One that does not know the framing may store it.
+  const takesTrailers = trailer.status === 200 && isOfProbeBytes(trailer.headers);
   const checksum = await probe.put("checksum", {
     headers: [["x-amz-checksum-crc32", wrongCrc32]],
   });

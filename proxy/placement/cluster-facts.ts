@@ -35,7 +35,11 @@ export interface ClusterFactsOptions {
 interface Shown {
   /** Kinds that its answers were of; several where different servers stand behind one cluster. */
   readonly kinds: ReadonlySet<ServerKind>;
+  /** Whether it took a body in framing; `null`: none was sent yet. */
+  readonly takesTrailers: boolean | null;
 }
+
+const nothing: Shown = { kinds: new Set(), takesTrailers: null };
 
 interface Judged {
   readonly profile: string;
@@ -95,14 +99,32 @@ export class ClusterFacts {
   ): boolean {
     const kind = serverKind(headers);
     if (kind === null && status >= 500) return false;
-    const kinds = this.#shown.get(cluster)?.kinds;
-    if (kinds === undefined || (kind !== null && !kinds.has(kind))) {
-      const before = this.mismatch(cluster);
-      this.#shown.set(cluster, { kinds: new Set([...(kinds ?? []), ...(kind ? [kind] : [])]) });
-      const mismatch = before === null ? this.mismatch(cluster) : null;
-      if (mismatch !== null) this.#options.onMismatch(cluster, mismatch);
+    const { kinds, takesTrailers } = this.#shown.get(cluster) ?? nothing;
+    if (!this.isShown(cluster) || (kind !== null && !kinds.has(kind))) {
+      const seen = new Set([...kinds, ...(kind ? [kind] : [])]);
+      this.#show(cluster, { kinds: seen, takesTrailers });
     }
     return kind !== null;
+  }
+
+  /** Whether bodies may be sent to it in framing: it took one, or its operator says that it does. */
+  framingIsShown(cluster: ClusterId): boolean {
+    return (
+      this.#shown.get(cluster)?.takesTrailers === true ||
+      this.#options.configured(cluster).overrides?.takesTrailers === true
+    );
+  }
+
+  /** Takes note of what became of a body in framing. */
+  noteFraming(cluster: ClusterId, takesTrailers: boolean): void {
+    this.#show(cluster, { ...(this.#shown.get(cluster) ?? nothing), takesTrailers });
+  }
+
+  #show(cluster: ClusterId, shown: Shown): void {
+    const before = this.mismatch(cluster);
+    this.#shown.set(cluster, shown);
+    const mismatch = before === null ? this.mismatch(cluster) : null;
+    if (mismatch !== null) this.#options.onMismatch(cluster, mismatch);
   }
 }
 
@@ -120,6 +142,7 @@ function believed(
   if (own.backend === "s3" && shown?.kinds.has("rgw") === true) {
     facts = agreed(facts, profiles["rgw-pacific"]);
   }
+  if (shown?.takesTrailers === false) facts = { ...facts, takesTrailers: false };
   return facts === own ? profileFacts(profile, overrides) : withOverrides(facts, overrides);
 }
 

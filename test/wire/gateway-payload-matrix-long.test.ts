@@ -33,13 +33,15 @@ for (const kind of kinds) {
 }
 
 /**
- * What a cluster may be in truth: of a kind that a profile tells of, or one that believes every hash. None
- * takes framing that it does not know for the body: all that we know refuse it.
+ * What a cluster may be in truth: of a kind that a profile tells of, or one that believes every hash, or
+ * one that takes framing that it does not know for the body.
  */
 const truths: Readonly<Record<string, DemoFacts>> = {
   ...Object.fromEntries(kinds.map((name) => [name, profiles[name]])),
   "an S3 that believes every hash": { ...profiles.aws, believesHashes: true },
   "an RGW that believes every hash": { ...profiles["rgw-reef"], believesHashes: true },
+  "an S3 that stores framing": { ...profiles["s3-generic"], storesFraming: true },
+  "an RGW that stores framing": { ...profiles["rgw-pacific"], storesFraming: true },
 };
 
 const bodyFaults: readonly Fault[] = [
