@@ -93,7 +93,9 @@ function fact(description: string) {
 
 /** Single facts of a profile, for a cluster that differs from it; placement/profiles.ts says more. */
 const overrides = group({
-  takes_trailers: fact("Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+  takes_trailers: fact(
+    "Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER; `true`: without being tried first",
+  ),
   verifies_checksums: fact("Checks x-amz-checksum-* and keeps it with the object"),
   keeps_aws_chunked: fact("Stores `aws-chunked` with the object when it is told of it"),
   reads_conditions_fully: fact("Reads ranges and conditions of GET and HEAD as RFC 9110 says"),

@@ -14,7 +14,9 @@ import {
   GetObjectCommand,
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
-import t from "tap";
+import t, { type Test } from "tap";
+import type { DemoFacts } from "../../proxy/demo/request.ts";
+import type { DemoServer } from "../../proxy/demo/server.ts";
 import { profiles } from "../../proxy/placement/profiles.ts";
 import { runHeadgate } from "../support/cli-run.ts";
 import { type FakeRequest, fakeRgw, rgwAnswer } from "../support/fake-rgw.ts";
@@ -268,3 +270,128 @@ t.test(
     t.equal(held(), "then");
   },
 );
+
+const long = Buffer.alloc(100_000, "long");
+
+interface Framing {
+  readonly headgate: TestHeadgate;
+  readonly server: DemoServer;
+  /** Uploads with the checksum behind the body; gives the status. */
+  readonly put: (Key: string) => Promise<number | undefined>;
+  /** What was asked since the last time, but for the uploads themselves: `POST uploads`. */
+  readonly asked: () => readonly string[];
+}
+
+async function openFraming(t: Test, facts: DemoFacts, settings: string): Promise<Framing> {
+  const servers = await startClusters(t, ["a"], facts);
+  const server = servers["a"];
+  if (server === undefined) throw new Error("No cluster");
+  const headgate = await startTestHeadgate(t, {
+    clusters: { a: 1 },
+    servers,
+    clusterSettings: settings,
+  });
+  await headgate.s3.send(new CreateBucketCommand({ Bucket: "rep" }));
+  const s3 = headgate.client({ requestChecksumCalculation: "WHEN_SUPPORTED" });
+  let seen = server.exchanges().length;
+  return {
+    headgate,
+    server,
+    async put(Key) {
+      const given = { Bucket: "rep", Key, Body: Readable.from([long]), ContentLength: long.length };
+      const sent = s3.send(new PutObjectCommand(given)).catch((caught: unknown) => caught);
+      const answer = (await sent) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+      return answer.$metadata?.httpStatusCode;
+    },
+    asked() {
+      const since = server.exchanges().slice(seen);
+      seen = server.exchanges().length;
+      const texts = since.map(
+        ({ method, target }) => `${method} ${/uploads|uploadId/.exec(target)?.[0]}`,
+      );
+      return texts.filter((text) => !text.endsWith("undefined"));
+    },
+  };
+}
+
+const question = ["POST uploads", "PUT uploadId", "DELETE uploadId"] as const;
+const sumOf = ({ server }: Framing, wanted: string): string | undefined =>
+  new Map(server.objects("rep").find(({ key }) => key === wanted)?.headers).get(
+    "x-amz-checksum-crc32",
+  );
+
+t.test("a cluster shows that it takes framing before a client's body is sent in it", async (t) => {
+  const framing = await openFraming(t, profiles.aws, "profile: aws");
+  const { put, asked, server } = framing;
+  const keys = ["1", "2", "3", "4"];
+  t.strictSame(new Set(await Promise.all(keys.map(put))), new Set([200]));
+  t.strictSame(asked(), question, "asked once for all");
+  t.equal(await put("5"), 200);
+  t.strictSame(asked(), [], "and never again");
+  for (const key of [...keys, "5"]) t.match(sumOf(framing, key), /^.{6}==$/, "framed");
+  t.ok(server.objects("rep").every(({ bytes }) => long.equals(bytes)));
+  t.strictSame(server.parts("rep"), []);
+});
+
+t.test("a cluster that does not take framing gets bodies plain", async (t) => {
+  const truths: readonly (readonly [string, DemoFacts])[] = [
+    ["aws", { ...profiles["s3-generic"], storesFraming: true }],
+    ["aws", profiles["s3-generic"]],
+    ["rgw-squid", { ...profiles["rgw-pacific"], storesFraming: true }],
+  ];
+  for (const [profile, facts] of truths) {
+    const { put, asked, server, headgate } = await openFraming(t, facts, `profile: ${profile}`);
+    t.strictSame([await put("1"), asked()], [200, question]);
+    t.strictSame([await put("2"), asked()], [200, []], "known from then on");
+    t.ok(server.objects("rep").every(({ bytes }) => long.equals(bytes)));
+    t.match(
+      mismatches(headgate).map(({ fields }) => fields),
+      [{ cluster: "a", profile, not_relied_on: "takesTrailers" }],
+    );
+    t.equal(await gauge(headgate, "a"), "1");
+    const ping = await runHeadgate(`cluster ping a --probe --admin-url ${headgate.adminUrl}`);
+    t.match(ping.out, /^takes_trailers +no +/m);
+  }
+});
+
+t.test("a question about framing that fails leaves it open", async (t) => {
+  const framing = await openFraming(t, profiles.aws, "profile: aws");
+  const { put, asked, server, headgate } = framing;
+  // What fails, the answer of the upload, and what was asked.
+  const rows = [
+    ["POST", { status: 403, code: "AccessDenied" }, 200, question.slice(0, 1)],
+    ["POST", { status: 503, code: "SlowDown" }, 200, question.slice(0, 1)],
+    ["PUT", { status: 503, code: "SlowDown" }, 200, question],
+    ["PUT", { status: 400, code: "RequestTimeout" }, 200, question],
+    ["PUT", "reset", 503, question],
+  ] as const;
+  for (const [method, fault, status, wanted] of rows) {
+    const name = `${method} ${JSON.stringify(fault)}`;
+    server.setFault((one) =>
+      one.method === method && /uploads|uploadId/.test(one.target) ? fault : null,
+    );
+    t.equal(await put(name), status, name);
+    t.strictSame([...new Set(asked())], wanted, name);
+    t.equal(sumOf(framing, name), undefined, `${name}: not framed`);
+    t.strictSame(server.parts("rep"), [], name);
+  }
+  t.equal(server.objects("rep").length, 4);
+  t.ok(server.objects("rep").every(({ bytes }) => long.equals(bytes)));
+  server.setFault(() => ({ status: 403, code: "AccessDenied" }));
+  t.equal(await put("refused"), 403, "the upload meets what the question met");
+  server.setFault(null);
+  asked();
+  t.equal(await put("last"), 200);
+  t.strictSame(asked(), question);
+  t.ok(sumOf(framing, "last"));
+  t.strictSame(mismatches(headgate), []);
+});
+
+t.test("what an operator says of trailers is not asked", async (t) => {
+  for (const said of [true, false]) {
+    const settings = `profile: aws\n    overrides: {takes_trailers: ${said}}`;
+    const framing = await openFraming(t, profiles.aws, settings);
+    t.strictSame([await framing.put("1"), framing.asked()], [200, []]);
+    t.equal(sumOf(framing, "1") !== undefined, said);
+  }
+});
