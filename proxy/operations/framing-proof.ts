@@ -42,7 +42,8 @@ export class FramingProof {
     if (!facts.takesTrailers || !facts.verifiesChecksums || this.#shown.isShown(cluster)) {
       return facts;
     }
-    await this.#asked(cluster, request, ports);
+    // Nobody may abort what an unknown caller began.
+    if (request.identity.kind !== "anonymous") await this.#asked(cluster, request, ports);
     const known = ports.facts(cluster);
     return this.#shown.isShown(cluster) ? known : { ...known, takesTrailers: false };
   }

@@ -13,7 +13,7 @@ import {
 } from "./profiles.ts";
 import { type ServerKind, serverKind } from "./server-kind.ts";
 
-export interface ConfiguredFacts {
+interface ConfiguredFacts {
   /** `rgw-reef`; of any other name nothing is known. */
   readonly profile: string;
   readonly overrides: FactOverrides | undefined;

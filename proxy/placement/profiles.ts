@@ -13,7 +13,7 @@ export interface ProfileFacts {
   readonly backend: "rgw" | "s3";
   /**
    * Takes STREAMING-UNSIGNED-PAYLOAD-TRAILER. RGW does from 18.2.5 on; before, it takes the value for
-   * a hash and answers 400. Cautious: false.
+   * a hash and answers 400; others may store the framing. Cautious: false.
    */
   readonly takesTrailers: boolean;
   /**

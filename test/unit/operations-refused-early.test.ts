@@ -3,6 +3,7 @@
 import t from "tap";
 import { decisionInput, type InputFacts } from "../../proxy/gateway/decision-input.ts";
 import type { OperationPorts, OperationRequest } from "../../proxy/operations/context.ts";
+import { FramingProof } from "../../proxy/operations/framing-proof.ts";
 import { selectContent } from "../../proxy/operations/object-setting.ts";
 import { uploadRefusal } from "../../proxy/operations/upload-permission.ts";
 import { type ProfileName, profileFacts } from "../../proxy/placement/profiles.ts";
@@ -42,6 +43,21 @@ t.test("an upload that cannot succeed is tried only where it surely does not", a
   t.equal(await asks("rgw-squid"), true);
   t.equal(await asks("aws"), true);
   t.equal(await asks("s3-generic"), false);
+});
+
+t.test("an anonymous caller begins no upload to find out what a cluster takes", async (t) => {
+  const send = (): never => t.fail("asked") as never;
+  const facts = profileFacts("aws", undefined);
+  const ports = only<OperationPorts>({
+    facts: () => facts,
+    isShown: () => true,
+    upstream: { send },
+  });
+  const request = only<OperationRequest>({ identity: { kind: "anonymous" } });
+  for (const isShown of [false, true]) {
+    const proof = new FramingProof({ isShown: () => isShown, note: () => undefined });
+    t.equal((await proof.facts(cluster, request, ports)).takesTrailers, isShown);
+  }
 });
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}
