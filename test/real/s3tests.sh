@@ -109,6 +109,8 @@ grep -E '^(FAILED|ERROR) ' "$W/outcomes" | cut -c 1-300 || true
 grep -E '^(FAILED|ERROR) ' "$W/outcomes" | cut -d ' ' -f 2 | sort -u >"$W/lost" || true
 KNOWN=/dev/null; [ -z "$SPREAD" ] || KNOWN=$HERE/s3tests-losses.txt
 GIVEN_UP=$(grep -cxFf <(grep -v '^#' "$KNOWN" | grep .) "$W/lost" || true)
+# Without a pattern grep counts nothing at all.
+GIVEN_UP=${GIVEN_UP:-0}
 LOST=$(wc -l <"$W/lost")
 RUN=$(cut -d ' ' -f 2 "$W/outcomes" | sort -u | wc -l)
 for rgw in 2 3; do
