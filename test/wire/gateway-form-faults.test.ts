@@ -2,6 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import t, { type Test } from "tap";
+import type { DemoFault } from "../../proxy/demo/faults.ts";
 import { startTestHeadgate } from "../support/headgate.ts";
 import { openRaw, until } from "../support/raw-http.ts";
 import {
@@ -114,6 +115,34 @@ t.test("a client that leaves, or does not say the length, leaves no object", asy
   } as RequestInit);
   t.equal(chunked.status, 411);
   t.strictSame(storedKeys(headgate), []);
+});
+
+t.test("a long form is aborted, but never behind a Complete without a clear answer", async (t) => {
+  const isPart = /[?&]partNumber=2/;
+  const isComplete = /^POST \S*[?&]uploadId=/;
+  const rows: readonly (readonly [RegExp, DemoFault, number, boolean])[] = [
+    [isPart, "reset", 503, true],
+    [isComplete, { status: 400, code: "InvalidPart" }, 400, true],
+    [isComplete, { status: 500 }, 500, false],
+    [isComplete, "reset", 503, false],
+    [isComplete, { cutAfterBytes: 30 }, 503, false],
+  ];
+  const parts = [field("key", "k"), ...signedFields(conditions)];
+  const body = formBody([...parts, file(randomBytes(6 * 1024 * 1024))]);
+  for (const [asked, fault, status, isAborted] of rows) {
+    const headgate = await start(t, { clusters: { a: 1 } });
+    const aborts: string[] = [];
+    headgate.clusters["a"]?.setFault(({ method, target }) => {
+      if (method === "DELETE") aborts.push(target);
+      return asked.test(`${method} ${target}`) ? fault : null;
+    });
+    const what = `${asked.source} ${JSON.stringify(fault)}`;
+    t.equal((await post(headgate, body)).status, status, what);
+    t.equal(aborts.length, isAborted ? 1 : 0, what);
+    const isDone = typeof fault === "object" && "cutAfterBytes" in fault;
+    t.strictSame(storedKeys(headgate), isDone ? ["k"] : [], what);
+    t.equal((await openUploads(headgate)).length, isAborted || isDone ? 0 : 1, what);
+  }
 });
 
 t.test("more forms than there is memory for are asked to come back", async (t) => {
