@@ -7,8 +7,9 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 
 /**
  * `head`: the request's head arrived, the cluster has seen nothing. `body`: it has half of the request's
- * body; as `head` where there is none. `request`: the request was taken whole and not begun. `done`: the cluster did it, and no byte of
- * its answer went out. `answer_head`, `answer_body`: half of that went out.
+ * body; as `head` where there is none. `request`: the request was taken whole and not begun. `done`: the
+ * cluster did it, and no byte of its answer went out. `answer_head`, `answer_body`: half of that went out;
+ * an answer without a body passes.
  */
 export type DeathPoint = "head" | "body" | "request" | "done" | "answer_head" | "answer_body";
 
@@ -212,7 +213,9 @@ class AnswerCount {
     const length = Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? "0");
     const isChunked = /^transfer-encoding: /im.test(text);
     this.hasBody = this.#method !== "HEAD" && (isChunked || length > 1);
-    // Of a chunked one the first bytes are not the end.
-    if (this.#point === "answer_body") this.#cut = end + 4 + (isChunked ? 10 : length >> 1);
+    // Of a chunked one the first bytes are not the end. Behind a whole answer the connection would stand
+    // still for the next request.
+    if (this.#point === "answer_body" && this.hasBody)
+      this.#cut = end + 4 + (isChunked ? 10 : length >> 1);
   }
 }

@@ -101,7 +101,8 @@ export class LossCase {
     });
     const { status, headers } = answer;
     const text = await answer.text();
-    return { status, text, code: null, retryAfter: headers.get("retry-after"), isWhole: true };
+    const retryAfter = headers.get("retry-after");
+    return { status, text, code: null, retryAfter, etag: null, isWhole: true };
   }
 
   /** The same of setting things up. @throws unless it succeeded. */
@@ -132,8 +133,8 @@ export class LossCase {
 
   /** Objects at both clusters, and what a reader sees of them. */
   async objects(...paths: readonly string[]): Promise<LossState> {
-    return await this.#at(paths, "GET", ({ status, text, code }) =>
-      status === 200 ? `${text.length} ${digest(text)}` : `${status} ${code}`,
+    return await this.#at(paths, "GET", ({ status, text, code, etag }) =>
+      status === 200 ? `${text.length} ${digest(text)} ${etag}` : `${status} ${code}`,
     );
   }
 

@@ -20,6 +20,7 @@ export interface LossAnswer {
   readonly status: number;
   readonly code: string | null;
   readonly retryAfter: string | null;
+  readonly etag: string | null;
   readonly text: string;
   /** It ended as its head had announced. */
   readonly isWhole: boolean;
@@ -82,6 +83,7 @@ export async function sendTo(
     status: answer.statusCode ?? 0,
     code: /<Code>(\w+)<\/Code>/.exec(text)?.[1] ?? null,
     retryAfter: answer.headers["retry-after"] ?? null,
+    etag: answer.headers.etag ?? null,
     text,
     isWhole: answer.complete,
   };
@@ -96,4 +98,4 @@ function byName(query: string): string {
     .join("&");
 }
 
-const cut = { code: null, retryAfter: null, text: "", isWhole: false } as const;
+const cut = { code: null, retryAfter: null, etag: null, text: "", isWhole: false } as const;

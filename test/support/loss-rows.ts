@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import type { S3Operation } from "../../proxy/s3/operation.ts";
+import type { DeathPoint } from "./dying-relay.ts";
 import type { LossCase, LossState, Side } from "./loss-case.ts";
 import type { LossAnswer, LossRequest } from "./loss-request.ts";
 import { settingRows } from "./loss-settings.ts";
@@ -22,6 +23,8 @@ export interface LossRow {
   readonly tried?: "exchanges" | "two";
   /** What it changes, by name; `null`: nothing. */
   readonly state: ((at: LossCase) => Promise<LossState>) | null;
+  /** Where it is to die, rather than anywhere; once for each cluster that it asks. */
+  readonly diesAt?: readonly DeathPoint[];
   /** What it asks of clusters, where that does not name the case. */
   readonly asks?: RegExp;
   /** Its answer's body goes on as it comes, so it may be cut. */
@@ -68,11 +71,15 @@ function list(operation: S3Operation, query: string, asks: RegExp): LossRow {
 }
 
 const reads: readonly LossRow[] = [
-  shared("ListBuckets", /^GET \/(?:\?|$)/, { method: "GET", path: "/", query: "prefix=listed" }),
+  shared("ListBuckets", /^GET \/(?:\?(?!usage)|$)/, {
+    method: "GET",
+    path: "/",
+    query: "prefix=listed",
+  }),
   reading("GetUsage", () => ({ method: "GET", path: "/", query: "usage=" })),
   shared("HeadBucket", /^HEAD \/listed$/, { method: "HEAD", path: "/listed" }),
-  list("ListObjects", "prefix=key-", /\?list-type=2.*prefix=key-/),
-  list("ListObjectsV2", "list-type=2&prefix=key", /\?list-type=2.*prefix=key(?!-)/),
+  list("ListObjects", "prefix=key-", /\?.*prefix=key-/),
+  list("ListObjectsV2", "list-type=2&prefix=key", /\?.*prefix=key(?!-)/),
   list("ListObjectVersions", "versions=", /\?.*versions/),
   list("ListMultipartUploads", "uploads=", /\?.*uploads/),
   reading("OptionsObject", (at) => ({

@@ -13,6 +13,7 @@ export const adoptRow: LossRow = {
   operation: null,
   name: "adopt",
   tried: "exchanges",
+  asks: /^GET \/(?:\?(?!usage)|$)/,
   async setUp(at) {
     await at.must({ method: "PUT", path: at.ownBucket }, at.home);
     return () => at.admin("POST", "/adopt");
