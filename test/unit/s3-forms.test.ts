@@ -1,6 +1,7 @@
 // Form uploads, the pure parts: multipart/form-data split at every byte, policies, what becomes a header.
 
 import t from "tap";
+import { headAuthorization } from "../../proxy/s3/authorization.ts";
 import {
   FormFileReader,
   type FormHead,
@@ -11,7 +12,7 @@ import {
 import { formHeaders, formKey, formSuccess } from "../../proxy/s3/post-form.ts";
 import { policyRefusal, readPostPolicy } from "../../proxy/s3/post-policy.ts";
 import { formBody, formEdge } from "../support/s3-forms.ts";
-import { nowMs } from "../support/s3-request.ts";
+import { headOf, nowMs } from "../support/s3-request.ts";
 
 /** Reads a whole form that arrives in the given pieces. */
 function readForm(pieces: readonly Uint8Array[]) {
@@ -184,9 +185,11 @@ t.test("policy documents that are read, and those that are not", async (t) => {
     ["content-length-range", 1, 9],
     ["content-length-range", 2, 8],
   ];
-  t.match(readPostPolicy(encode({ ...good, conditions: twice })), {
-    policy: { minBytes: 2, maxBytes: 8 },
-  });
+  for (const conditions of [twice, twice.toReversed()]) {
+    t.match(readPostPolicy(encode({ ...good, conditions })), {
+      policy: { minBytes: 2, maxBytes: 8 },
+    });
+  }
 });
 
 t.test("what a policy refuses, and until when it holds", async (t) => {
@@ -289,5 +292,18 @@ t.test("the key takes the file's name as it is", async (t) => {
 t.test("only a URL of the web is a redirect", async (t) => {
   for (const url of ["javascript:alert(1)", "//x", "/x", "http://", "http://x\r\ny", "ftp://x"]) {
     t.match(formSuccess(fieldsOf({ success_action_redirect: url })), { kind: "status" }, url);
+  }
+});
+
+t.test("a signature in the head is seen, wherever it stands", async (t) => {
+  const rows = [
+    ["/b", "none", []],
+    ["/b", "foreign", [["authorization", "Basic eDp5"]]],
+    ["/b", "signed", [["authorization", "AWS x:y"]]],
+    ["/b?X-Amz-Signature=x", "signed", []],
+    ["/b?AWSAccessKeyId=x", "signed", [["authorization", "Basic eDp5"]]],
+  ] as const;
+  for (const [target, seen, headers] of rows) {
+    t.equal(headAuthorization(headOf({ method: "POST", target, headers })), seen, target);
   }
 });

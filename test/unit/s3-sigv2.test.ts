@@ -173,6 +173,10 @@ t.test("a bucket is a bucket with and without a slash behind it, a key is not", 
     const { headers } = signed({ target: signedTarget });
     t.equal(outcome(headOf({ target, headers: headers.slice(1) })), expected, target);
   }
+  const { headers } = signed({ target: "/b/k/" });
+  const inHost = { host: "b.s3.example.com", headers: headers.slice(1) };
+  t.equal(outcome(headOf({ ...inHost, target: "/k/" })), "verified", "a bucket in Host");
+  t.equal(outcome(headOf({ ...inHost, target: "/k" })), "SignatureDoesNotMatch");
 });
 
 t.test("a signature in the header covers no x-amz parameter, so there must be none", async (t) => {
@@ -199,6 +203,9 @@ t.test("times: skew of a header, expiry of a query", async (t) => {
   t.equal(outcome(url, { nowMs: nowMs + 900_000 }), "AccessDenied");
   const limits = { maxSkewMs: 900_000, maxPresignSeconds: 899 };
   t.equal(outcome(url, { limits }), "AccessDenied", "lives longer than allowed");
+  const exact = { ...limits, maxPresignSeconds: 900 };
+  t.equal(outcome(url, { limits: exact }), "verified");
+  t.equal(outcome(url, { limits: exact, nowMs: nowMs - 1 }), "AccessDenied");
 });
 
 t.test("an unknown key, a wrong secret and a wrong token are told apart", async (t) => {

@@ -301,6 +301,9 @@ t.test("a signed header that is absent is named, even when signed as empty", asy
   const fields: HeaderList = [...withHost, ["x-amz-acl", ""]];
   const result = verify(handHead({ target: "/b/k", path: "/b/k", sent: standard, fields }));
   t.match(result, { error: { code: "SignatureDoesNotMatch", message: /"x-amz-acl"/ } });
+  const rewritten = handHead({ target: "/b/k", path: "/b/k", sent: standard, fields });
+  const alternativeFields: HeaderList = [["user-agent", "x"]];
+  t.match(verify({ ...rewritten, alternativeFields }), { error: { message: /"x-amz-acl"/ } });
 });
 
 t.test("an unknown key and a wrong secret are told apart by code only", async (t) => {

@@ -182,6 +182,15 @@ t.test("what is no valid request deletes nothing", async (t) => {
     const text = await post(headgate, body, headers);
     t.match(text, `<Code>${code}</Code>`, body.slice(0, 60));
   }
+  const other = rawHead(headgate.url, {
+    method: "POST",
+    path: `/${bucket}`,
+    query: "delete=",
+    contentLength: one.length,
+    payloadHash: createHash("sha256").update("other").digest("hex"),
+  });
+  const changed = await rawExchange(headgate.url, other, one);
+  t.match(changed.text, "<Code>XAmzContentSHA256Mismatch</Code>", "another document than signed");
   t.strictSame(left(headgate), ["k"]);
   t.match(await post(headgate, one, [["content-md5", md5(one)]]), "HTTP/1.1 200");
   t.strictSame(left(headgate), []);
