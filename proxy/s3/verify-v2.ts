@@ -9,6 +9,7 @@ import { S3Error } from "./errors.ts";
 import type { QueryList } from "./headers.ts";
 import { parseQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
+import { shownText } from "./shown-text.ts";
 import { likelyChangesV2, seemsChanged } from "./signature-help.ts";
 import { signatureV2, stringToSignV2 } from "./sigv2.ts";
 import { formatAmzDate, type SigningCredentials } from "./sigv4.ts";
@@ -130,10 +131,7 @@ function candidatesOf(request: VerifyV2Request): readonly Candidate[] {
 }
 
 function mismatch(text: string, signature: string, changed: string | null): S3Error {
-  const shown = Buffer.from(text, "latin1")
-    .toString("utf8")
-    .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)");
-  const details = { StringToSign: shown, SignatureProvided: signature };
+  const details = { StringToSign: shownText(text), SignatureProvided: signature };
   if (changed === null) return new S3Error("SignatureDoesNotMatch", { details });
   return new S3Error("SignatureDoesNotMatch", { message: seemsChanged(changed), details });
 }

@@ -12,6 +12,7 @@ import { S3Error } from "./errors.ts";
 import type { HeaderList, QueryList } from "./headers.ts";
 import { contentSha256 } from "./payload.ts";
 import type { RequestHead } from "./request-head.ts";
+import { shownText } from "./shown-text.ts";
 import { type Candidate, otherCandidates, usualCandidate } from "./signature-candidates.ts";
 import { likelyChanges, seemsChanged } from "./signature-help.ts";
 import {
@@ -273,15 +274,11 @@ function mismatch(
 ): S3Error {
   const { amzDate, date, region } = authorization;
   const text = stringToSign(amzDate, `${date}/${region}/s3/aws4_request`, canonical);
-  // The client compares this with its own; bytes of UTF-8 become characters, credentials vanish.
-  const shown = Buffer.from(canonical, "latin1")
-    .toString("utf8")
-    .replace(/^(x-amz-security-token|x-amz-[a-z-]*customer-key):.*$/gm, "$1:(not shown)")
-    .replace(/(x-amz-(?:security-token|[a-z-]*customer-key)=)[^&\n]*/gi, "$1(not shown)");
   const details = {
     StringToSign: text,
     SignatureProvided: authorization.signature,
-    CanonicalRequest: shown,
+    // The client compares this with its own.
+    CanonicalRequest: shownText(canonical),
   };
   if (changed === null) return new S3Error("SignatureDoesNotMatch", { details });
   return new S3Error("SignatureDoesNotMatch", { message: seemsChanged(changed), details });

@@ -1,5 +1,5 @@
 // What anybody can send before it is known who they are is read in time that grows as its length does.
-// The texts are several times longer than a head may be: a reading of squared time takes many seconds.
+// The texts are many times longer than a head may be: a reading of squared time takes many seconds.
 
 import t from "tap";
 import { readAuthorization } from "../../proxy/s3/authorization.ts";
@@ -9,12 +9,14 @@ import { readTagCondition } from "../../proxy/s3/entity-tags.ts";
 import { S3Error } from "../../proxy/s3/errors.ts";
 import { FormHeadReader, formBoundary } from "../../proxy/s3/form-data.ts";
 import type { HeaderField } from "../../proxy/s3/headers.ts";
+import { shownText } from "../../proxy/s3/shown-text.ts";
 import { likelyChanges } from "../../proxy/s3/signature-help.ts";
 import { canonicalValue, SigningKeys } from "../../proxy/s3/sigv4.ts";
 import { verifySignature } from "../../proxy/s3/verify.ts";
 import { credentials, handSigned, headOf, nowMs, tryHead } from "../support/s3-request.ts";
 
 const blanks = " ".repeat(256 * 1024);
+const repeated = "x-amz-".repeat(50_000);
 const limitMs = 5_000;
 
 function verifies(value: string): boolean {
@@ -44,6 +46,8 @@ const rows: readonly (readonly [what: string, read: () => unknown, reads: unknow
   ["a bare tag", () => readTagCondition(`${blanks}a${blanks}b${blanks}`)?.kind, "tags"],
   ["a quoted tag", () => readTagCondition(`"a"${blanks}b`), null],
   ["a version 2 signature", () => readV2Header(headOf(), `AWS${blanks}b`) instanceof S3Error, true],
+  ["a text that an error shows", () => shownText(`${repeated}=a`), `${repeated}=a`],
+  ["a line that an error shows", () => shownText(`${repeated}:a`), `${repeated}:a`],
   ["a trailer", () => trailerOf(`x-amz-checksum-crc32:${blanks}a${blanks}b`), "error"],
   ["a boundary", () => formBoundary(`multipart/form-data;${blanks}boundary=a${blanks}b`), null],
 ];
