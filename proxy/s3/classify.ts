@@ -10,6 +10,7 @@ import type { OperationFacts, S3Operation } from "./operation.ts";
 import { operationFacts } from "./operation.ts";
 import { hasParameter, queryValue } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
+import { overrideError } from "./response-overrides.ts";
 import {
   bucketReadParameters,
   objectParameters,
@@ -27,6 +28,8 @@ type NameResult =
   | { readonly kind: "operation"; readonly operation: S3Operation }
   | { readonly kind: "error"; readonly error: S3Error; readonly operation: null };
 
+const writeOffset = "x-amz-write-offset-bytes";
+
 type Scope = OperationFacts["scope"];
 
 /** Names the operation of a request; one that this release does not serve is an error. */
@@ -35,6 +38,8 @@ export function classifyOperation(head: RequestHead, address: Address): Classify
   if (named.kind === "error") return named;
   const { operation } = named;
   const { supported, refusal }: OperationFacts = operationFacts[operation];
+  const wrong = overrideError(head.query);
+  if (wrong !== null) return { kind: "error", error: wrong, operation };
   if (supported) return { kind: "operation", operation };
   const message = `${operation} is not implemented${refusal === null ? "" : `: ${refusal}`}`;
   return { kind: "error", error: new S3Error("NotImplemented", { message }), operation };
@@ -98,7 +103,7 @@ function subresourceOperation(head: RequestHead, scope: Scope): NameResult | nul
 
 /** Makes another operation of a request, and is a header or nothing. An upstream might not mind. */
 function isOfHeaders(name: string): boolean {
-  return /^x[-_]amz[-_](?:copy[-_]source|rename[-_]source)/i.test(name);
+  return /^x[-_]amz[-_](?:copy[-_]source|rename[-_]source|write[-_]offset)/i.test(name);
 }
 
 /**
@@ -182,6 +187,10 @@ function putOperation(head: RequestHead, upload: boolean): NameResult {
   const part = hasParameter(head.query, "partNumber");
   if (upload !== part) {
     return invalidArgument('Query parameters "uploadId" and "partNumber" must be given together');
+  }
+  // A cluster that does not know it takes what should be put behind the object for the whole.
+  if (fieldValue(head.headers, writeOffset) !== null) {
+    return notImplemented(`Header "${writeOffset}" is for directory buckets, a service of AWS`);
   }
   if (upload) return operation(copies ? "UploadPartCopy" : "UploadPart");
   return operation(copies ? "CopyObject" : "PutObject");

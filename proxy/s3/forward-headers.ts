@@ -1,7 +1,7 @@
 // Which header fields and query parameters go on to the next hop, in both directions
 // (s3-protocol.md 2.6; RFC 9110 §7.6.1). What authenticates a client ends here; what belongs to the
-// object travels to the byte. An upstream never sees a field that we do not know, nor one that was not
-// covered by our checks under a spelling that it would read as one that is.
+// object travels to the byte. Of other fields than `x-amz-*` an upstream sees those that are listed here,
+// and none under a spelling that it would read as one that our checks cover.
 
 import { fieldTokens, type HeaderField, type HeaderList, type QueryList } from "./headers.ts";
 import { isHopByHop } from "./hop-by-hop.ts";
@@ -136,14 +136,22 @@ function withoutAwsChunked(value: string): string | null {
   return text === "" ? null : text;
 }
 
-/** Presign names, which end here, and what SDKs presign about a body they do not have yet. */
-const authorizationParameter =
-  /^x-amz-(?:algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|checksum-.*|sdk-checksum-algorithm)$/;
+const consumedParameter =
+  /^x-amz-(?:algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|checksum-.*|sdk-checksum-algorithm|decoded-content-length|te|trailer)$/;
 
 /**
- * The parameters that travel upstream: those with a meaning we know for the operation, and `x-amz-*`
- * that SDKs move from headers into a presigned query. Everything about authorization goes, and so do
- * unknown names, which could steer an upstream (`rgwx-uid` does with a system user's credentials).
+ * Presign names, which end here, and what SDKs presign about a body they do not have yet.
+ * @param name lower-case
+ */
+export function isConsumedParameter(name: string): boolean {
+  return consumedParameter.test(name);
+}
+
+/**
+ * The parameters that travel upstream: those with a meaning we know for the operation, and `x-amz-*`,
+ * which a presigned request has none of by now (hoisted-fields.ts). Everything about authorization goes,
+ * and so do unknown names, which could steer an upstream (`rgwx-uid` does with a system user's
+ * credentials).
  */
 export function upstreamQuery(query: QueryList, operation: S3Operation): QueryList {
   const { subresource }: OperationFacts = operationFacts[operation];
@@ -151,7 +159,7 @@ export function upstreamQuery(query: QueryList, operation: S3Operation): QueryLi
     if (upstreamParameters.has(name) || name === subresource) return true;
     if (subresource !== null && subresourceParameters.has(name)) return true;
     const lower = name.toLowerCase();
-    return lower.startsWith("x-amz-") && !authorizationParameter.test(lower);
+    return lower.startsWith("x-amz-") && !isConsumedParameter(lower);
   });
 }
 

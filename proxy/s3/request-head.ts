@@ -124,7 +124,8 @@ export function readRequestHead(input: RequestHeadInput): RequestHeadResult {
   };
 }
 
-function readFields(
+/** Reads names and values in turn, `["Host", "h", …]`; refuses what is not valid or too much. */
+export function readFields(
   rawHeaders: readonly string[],
 ):
   | { readonly kind: "fields"; readonly headers: HeaderList }
@@ -192,13 +193,16 @@ function ambiguousFraming(headers: HeaderList, version: string): string | null {
     }
     if (coding.toLowerCase() !== "chunked") return 'Header "transfer-encoding" must be "chunked"';
   }
-  // A field named in Connection is removed by the next hop, so a signed or framing field must not be.
+  // A field named in Connection is removed by the next hop, so a signed or framing field must not be, nor
+  // one without which the request would do more.
   for (const name of fieldTokens(headers, "connection")) {
     const kept =
       name === "host" ||
       name === "authorization" ||
       name.startsWith("x-amz-") ||
-      name.startsWith("content-");
+      name.startsWith("content-") ||
+      name.startsWith("if-") ||
+      name === "range";
     if (kept) return `Header "connection" must not name "${name}"`;
   }
   return null;

@@ -75,6 +75,8 @@ t.test("copies, forms, preflights and lists have their own names", async (t) => 
     ["OPTIONS /", "OptionsObject", []],
     ["PUT /b/k?x-amz-copy-source=/b/other", null, []],
     ["PUT /b/k?X-Amz-Copy-Source=/b/other", null, []],
+    ["PUT /b/k", null, [["x-amz-write-offset-bytes", "10"]]],
+    ["PUT /b/k?x-amz-write-offset-bytes=10", null, []],
   ] as const;
   for (const [line, operation, headers] of rows) {
     const served =
