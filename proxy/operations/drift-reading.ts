@@ -78,7 +78,7 @@ export function subresourceOf(operation: S3Operation): string {
 
 /** What a cluster says of a setting. One that lists the bucket instead does not know it. */
 export async function tellSetting(
-  setting: ComparedSetting,
+  setting: Pick<ComparedSetting, "read">,
   place: BucketPlace,
   ports: DriftPorts,
   signal: CancelSignal,

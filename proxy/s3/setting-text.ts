@@ -29,6 +29,19 @@ export function aclOwner(document: Uint8Array): string | null {
   return reading.kind === "error" ? null : ownerOf(reading.root);
 }
 
+/** Whether an ACL is what a bucket begins with: full control for its owner, and nothing else. */
+export function isPrivateAcl(document: Uint8Array): boolean {
+  const reading = readXml(document, { maxBytes: maxSettingBytes });
+  if (reading.kind === "error") return false;
+  const owner = ownerOf(reading.root);
+  const list = childOf(reading.root, "AccessControlList");
+  const [grant, ...others] = list?.children ?? [];
+  if (owner === null || grant === undefined || others.length > 0) return false;
+  const grantee = childOf(grant, "Grantee");
+  const isOwners = grantee !== null && childText(grantee, "ID") === owner;
+  return isOwners && childText(grant, "Permission") === "FULL_CONTROL";
+}
+
 function ownerOf(root: XmlElement): string | null {
   const owner = childOf(root, "Owner");
   return owner === null ? null : childText(owner, "ID");

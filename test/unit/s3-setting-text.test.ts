@@ -1,7 +1,7 @@
 // Which documents of a setting say the same, and which do not.
 
 import t from "tap";
-import { aclOwner, settingText } from "../../proxy/s3/setting-text.ts";
+import { aclOwner, isPrivateAcl, settingText } from "../../proxy/s3/setting-text.ts";
 
 const textOf = (subresource: string, document: string): string | null =>
   settingText(subresource, Buffer.from(document));
@@ -70,4 +70,27 @@ t.test("documents that say nothing", async (t) => {
     t.equal(textOf(subresource, document), null, subresource);
   }
   t.not(textOf("requestPayment", "<R><Payer>Requester</Payer></R>"), null);
+});
+
+t.test("the ACL that a bucket begins with is its owner's alone", async (t) => {
+  const isPrivate = (document: string): boolean => isPrivateAcl(Buffer.from(document));
+  const begun = acl("one", "One", "FULL_CONTROL");
+  const [grant = ""] = /<Grant>.*<\/Grant>/.exec(begun) ?? [];
+  t.equal(isPrivate(begun), true);
+  const all =
+    '<Grantee xmlns:xsi="x" xsi:type="Group"><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>';
+  for (const [what, document] of [
+    ["another permission", acl("one", "One", "READ")],
+    [
+      "another's full control",
+      begun.replace(/<ID>one<\/ID>(?=<D[^<]*<\/DisplayName><\/Grantee>)/, "<ID>two</ID>"),
+    ],
+    ["a second grant", begun.replace(grant, `${grant}${grant.replace("FULL_CONTROL", "READ")}`)],
+    ["everybody's", begun.replace(/<Grantee.*<\/Grantee>/, all)],
+    ["nobody's", begun.replace(grant, "")],
+    ["no XML", "private"],
+  ] as const) {
+    t.not(document, begun, what);
+    t.equal(isPrivate(document), false, what);
+  }
 });

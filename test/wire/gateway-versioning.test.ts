@@ -7,16 +7,30 @@ import {
   DeleteObjectCommand,
   GetBucketVersioningCommand,
   GetObjectCommand,
+  PutBucketAclCommand,
   PutBucketCorsCommand,
+  PutBucketLifecycleConfigurationCommand,
+  PutBucketLoggingCommand,
+  PutBucketNotificationConfigurationCommand,
+  PutBucketPolicyCommand,
+  PutBucketReplicationCommand,
+  PutBucketRequestPaymentCommand,
+  PutBucketTaggingCommand,
   PutBucketVersioningCommand,
+  PutBucketWebsiteCommand,
   PutObjectCommand,
   PutObjectLockConfigurationCommand,
+  PutPublicAccessBlockCommand,
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { startTestHeadgate } from "../support/headgate.ts";
 
 const enabled = { Status: "Enabled" } as const;
+const aclOf = (Permission: "READ" | "FULL_CONTROL") => ({
+  Owner: { ID: "owner" },
+  Grants: [{ Grantee: { ID: "owner", Type: "CanonicalUser" as const }, Permission }],
+});
 
 t.test("a versioned bucket is on one cluster, or stays unversioned", async (t) => {
   const { s3, clusters, client } = await startTestHeadgate(t);
@@ -134,23 +148,110 @@ t.test("a versioned bucket stays on its cluster, empty or not", async (t) => {
 t.test("an empty bucket with settings joins no cluster by itself, but leaves one", async (t) => {
   const states = { c: "pending" };
   const { s3, clusters, admin } = await startTestHeadgate(t, { states });
-  for (const Bucket of ["kept", "moved"]) await s3.send(new CreateBucketCommand({ Bucket }));
   const cors = { CORSRules: [{ AllowedMethods: ["GET"], AllowedOrigins: ["*"] }] };
-  await s3.send(new PutBucketCorsCommand({ Bucket: "kept", CORSConfiguration: cors }));
+  const Status = "Enabled" as const;
+  const settings = {
+    acl: (Bucket: string) =>
+      s3.send(new PutBucketAclCommand({ Bucket, AccessControlPolicy: aclOf("READ") })),
+    policy: (Bucket: string) =>
+      s3.send(new PutBucketPolicyCommand({ Bucket, Policy: '{"Statement":[1]}' })),
+    "public-access": (Bucket: string) =>
+      s3.send(
+        new PutPublicAccessBlockCommand({
+          Bucket,
+          PublicAccessBlockConfiguration: { BlockPublicAcls: true },
+        }),
+      ),
+    cors: (Bucket: string) =>
+      s3.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration: cors })),
+    lifecycle: (Bucket: string) =>
+      s3.send(
+        new PutBucketLifecycleConfigurationCommand({
+          Bucket,
+          LifecycleConfiguration: {
+            Rules: [{ ID: "x", Status, Filter: { Prefix: "a" }, Expiration: { Days: 3 } }],
+          },
+        }),
+      ),
+    tagging: (Bucket: string) =>
+      s3.send(
+        new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key: "a", Value: "b" }] } }),
+      ),
+    website: (Bucket: string) =>
+      s3.send(
+        new PutBucketWebsiteCommand({
+          Bucket,
+          WebsiteConfiguration: { IndexDocument: { Suffix: "index.html" } },
+        }),
+      ),
+    logging: (Bucket: string) =>
+      s3.send(
+        new PutBucketLoggingCommand({
+          Bucket,
+          BucketLoggingStatus: { LoggingEnabled: { TargetBucket: "logs", TargetPrefix: "x" } },
+        }),
+      ),
+    notification: (Bucket: string) =>
+      s3.send(
+        new PutBucketNotificationConfigurationCommand({
+          Bucket,
+          NotificationConfiguration: {
+            TopicConfigurations: [{ TopicArn: "arn:x", Events: ["s3:ObjectCreated:*"] }],
+          },
+        }),
+      ),
+    "request-payment": (Bucket: string) =>
+      s3.send(
+        new PutBucketRequestPaymentCommand({
+          Bucket,
+          RequestPaymentConfiguration: { Payer: "Requester" },
+        }),
+      ),
+    replication: (Bucket: string) =>
+      s3.send(
+        new PutBucketReplicationCommand({
+          Bucket,
+          ReplicationConfiguration: {
+            Role: "arn:role",
+            Rules: [{ Status, Destination: { Bucket: "arn:elsewhere" } }],
+          },
+        }),
+      ),
+  } as const;
+  const defaults = {
+    moved: null,
+    "with-defaults": (Bucket: string) =>
+      s3.send(
+        new PutBucketRequestPaymentCommand({
+          Bucket,
+          RequestPaymentConfiguration: { Payer: "BucketOwner" },
+        }),
+      ),
+    "private-acl": (Bucket: string) =>
+      s3.send(new PutBucketAclCommand({ Bucket, AccessControlPolicy: aclOf("FULL_CONTROL") })),
+  } as const;
+  for (const [Bucket, setting] of Object.entries({ ...settings, ...defaults })) {
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    await setting?.(Bucket);
+  }
   t.strictSame(clusters["c"]?.buckets(), []);
   t.equal((await admin("POST", "/clusters/c/activate", { weight: 3 })).status, 204);
-  const key = { Key: "x", Body: "x" };
-  for (const Bucket of ["kept", "moved"]) {
-    await s3.send(new PutObjectCommand({ Bucket, ...key }));
+  for (const Bucket of Object.keys({ ...settings, ...defaults })) {
+    await s3.send(new PutObjectCommand({ Bucket, Key: "x", Body: "x" }));
     await s3.send(new DeleteObjectCommand({ Bucket, Key: "x" }));
   }
-  t.strictSame(clusters["c"]?.buckets(), ["moved"], "it would have no settings there");
+  const moved = Object.keys(defaults).toSorted();
+  t.strictSame(
+    [...(clusters["c"]?.buckets() ?? [])].sort(),
+    moved,
+    "others would have nothing there",
+  );
   // Those that stay have them, so nothing is lost by leaving.
   await s3.send(new CreateBucketCommand({ Bucket: "leaving" }));
   await s3.send(new PutBucketCorsCommand({ Bucket: "leaving", CORSConfiguration: cors }));
   t.ok(clusters["c"]?.buckets().some((name) => name === "leaving"));
   t.equal((await admin("POST", "/clusters/c/drain", {})).status, 204);
-  await s3.send(new PutObjectCommand({ Bucket: "leaving", ...key }));
+  await s3.send(new PutObjectCommand({ Bucket: "leaving", Key: "x", Body: "x" }));
   t.notOk(clusters["c"]?.buckets().some((name) => name === "leaving"));
 });
 
