@@ -11,6 +11,8 @@ import {
 } from "../../proxy/s3/form-data.ts";
 import { formHeaders, formKey, formSuccess } from "../../proxy/s3/post-form.ts";
 import { policyRefusal, readPostPolicy } from "../../proxy/s3/post-policy.ts";
+import { formIllegality, readFormAuthorization } from "../../proxy/s3/post-signature.ts";
+import { s3TimeLimits } from "../../proxy/s3/verify.ts";
 import { formBody, formEdge } from "../support/s3-forms.ts";
 import { headOf, nowMs } from "../support/s3-request.ts";
 
@@ -220,6 +222,9 @@ t.test("what a policy refuses, and until when it holds", async (t) => {
   const exempt = { policy: "p", signature: "s", awsaccesskeyid: "a", "x-amz-signature": "s" };
   t.equal(check(base, { ...key, ...exempt, "x-ignore-a": "1" }), "allowed");
   t.match(check(base, { ...key, "x-amz-credential": "c" }), /Extra input fields/);
+  const images = [...base, ["starts-with", "$Content-Type", "image/"]];
+  t.equal(check(images, { ...key, "content-type": "image/png, image/gif" }), "allowed");
+  t.match(check(images, { ...key, "content-type": "image/png, text/html" }), /Condition failed/);
   const secret = "x-amz-server-side-encryption-customer-key";
   const shown = check([...base, { [secret]: "key-text" }], { ...key, [secret]: "other" });
   t.match(shown, /customer-key/);
@@ -305,5 +310,31 @@ t.test("a signature in the head is seen, wherever it stands", async (t) => {
   ] as const;
   for (const [target, seen, headers] of rows) {
     t.equal(headAuthorization(headOf({ method: "POST", target, headers })), seen, target);
+  }
+});
+
+t.test("a form is of its scope's day, and good for as long as signing keys are", async (t) => {
+  const day = (date: string, scope = "20261129") =>
+    readFormAuthorization(
+      fieldsOf({
+        policy: "p",
+        "x-amz-algorithm": "AWS4-HMAC-SHA256",
+        "x-amz-credential": `AK/${scope}/us-east-1/s3/aws4_request`,
+        "x-amz-date": date,
+        "x-amz-signature": "0".repeat(64),
+      }),
+      false,
+    );
+  t.match(day("20261129T120000Z", "20261128"), { error: { code: "InvalidArgument" } });
+  const form = day("20261129T120000Z");
+  if (form.kind !== "form") throw new Error("The form is not read");
+  for (const [ageSeconds, isGood] of [
+    [-901, false],
+    [-900, true],
+    [604_800, true],
+    [604_801, false],
+  ] as const) {
+    const laws = { nowMs: form.signedAtMs + ageSeconds * 1000, regions: [], limits: s3TimeLimits };
+    t.equal(formIllegality(form, laws) === null, isGood, `${ageSeconds}`);
   }
 });
