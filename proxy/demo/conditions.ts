@@ -50,6 +50,70 @@ export function assertMayWrite(
   }
 }
 
+/** One condition of a DELETE: a field's name, or that of an element of DeleteObjects. */
+interface DeleteCondition {
+  readonly name: string;
+  readonly value: string;
+}
+
+const deleteFields = ["x-amz-if-match-size", "x-amz-if-match-last-modified-time"];
+
+/** @throws S3Error PreconditionFailed, NoSuchKey */
+export function assertMayDelete(
+  existing: StoredObject | null,
+  headers: HeaderList,
+  facts: Pick<ProfileFacts, "conditionalEtagQuotes">,
+): void {
+  assertMayWrite(existing, headers, facts);
+  const conditions = deleteFields.flatMap((name) => {
+    const value = fieldValue(headers, name);
+    return value === null ? [] : [{ name, value }];
+  });
+  const refusal = deletionRefusal(existing, conditions);
+  if (refusal !== null) throw refusal;
+}
+
+/** `null` where all conditions hold; one that cannot be read does not. */
+export function deletionRefusal(
+  existing: StoredObject | null,
+  conditions: readonly DeleteCondition[],
+): S3Error | null {
+  if (conditions.length === 0) return null;
+  if (existing === null) return new S3Error("NoSuchKey");
+  const all = conditions.every((condition) => holds(condition, existing));
+  return all ? null : new S3Error("PreconditionFailed");
+}
+
+function holds({ name, value }: DeleteCondition, object: StoredObject): boolean {
+  switch (name) {
+    case "ETag":
+      return names(value, object.etag);
+    case "Size":
+    case "x-amz-if-match-size":
+      return value === String(object.bytes.length);
+    case "LastModifiedTime":
+    case "x-amz-if-match-last-modified-time":
+      return Date.parse(value) === wholeSecondsMs(object);
+    default:
+      return false;
+  }
+}
+
+/** Range, or `null` where If-Range names another state of the object; RGW does not read If-Range. */
+export function rangeField(
+  object: StoredObject,
+  headers: HeaderList,
+  facts: Pick<ProfileFacts, "readsConditionsFully">,
+): string | null {
+  const wanted = facts.readsConditionsFully ? fieldValue(headers, "if-range") : null;
+  const isSame =
+    wanted === null ||
+    wanted === object.etag ||
+    `"${wanted}"` === object.etag ||
+    (!wanted.includes('"') && Date.parse(wanted) === wholeSecondsMs(object));
+  return isSame ? fieldValue(headers, "range") : null;
+}
+
 /** First and last byte, both inclusive. */
 export interface ByteRange {
   readonly first: number;
@@ -90,5 +154,10 @@ function names(field: string, etag: string): boolean {
 function isBefore(date: string | null, object: StoredObject): boolean {
   if (date === null) return false;
   const dateMs = Date.parse(date);
-  return Number.isFinite(dateMs) && Math.floor(object.modifiedMs / 1000) * 1000 > dateMs;
+  return Number.isFinite(dateMs) && wholeSecondsMs(object) > dateMs;
+}
+
+/** The last change as Last-Modified shows it. */
+function wholeSecondsMs(object: StoredObject): number {
+  return Math.floor(object.modifiedMs / 1000) * 1000;
 }

@@ -9,9 +9,18 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
 import type { ObjectKey } from "../s3/names.ts";
 import { queryValue } from "../s3/query.ts";
+import { overriddenField } from "../s3/response-overrides.ts";
 import { element, group, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
-import { assertMayWrite, type ByteRange, mayRead, rangeOf } from "./conditions.ts";
+import {
+  assertMayDelete,
+  assertMayWrite,
+  type ByteRange,
+  deletionRefusal,
+  mayRead,
+  rangeField,
+  rangeOf,
+} from "./conditions.ts";
 import { type DemoBucket, etagOf, type StoredObject } from "./object-store.ts";
 import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
 import { checksumOf } from "./taken-body.ts";
@@ -75,7 +84,7 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const part = ports.facts.answersPartNumber ? queryValue(request.query, "partNumber") : null;
   const range =
     part === null
-      ? rangeOf(fieldValue(request.headers, "range"), size)
+      ? rangeOf(rangeField(object, request.headers, ports.facts), size)
       : partRange(Number(part), object);
   const bytes = range === null ? object.bytes : object.bytes.subarray(range.first, range.last + 1);
   const shown = fieldValue(request.headers, "x-amz-checksum-mode") === "ENABLED";
@@ -117,7 +126,7 @@ export function objectAttributes(request: DemoRequest, ports: DemoPorts): DemoAn
 export function deleteObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const bucket = ports.store.bucket(bucketOf(request));
   if (ports.facts.honoursConditionalDelete) {
-    assertMayWrite(bucket.object(keyOf(request)), request.headers, ports.facts);
+    assertMayDelete(bucket.object(keyOf(request)), request.headers, ports.facts);
   }
   bucket.delete(keyOf(request));
   return emptyAnswer(204);
@@ -135,7 +144,15 @@ export function deleteObjects(request: DemoRequest, ports: DemoPorts): DemoAnswe
   const reading = readDeleteRequest(request.body, request.headers);
   if (reading.kind === "error") throw reading.error;
   const { entries, quiet } = reading.deletion;
-  const rows = entries.map(({ key, versionId }): DeleteResultRow => {
+  const rows = entries.map(({ key, versionId, conditions }): DeleteResultRow => {
+    const asked = conditions.map(({ name, text }) => ({ name, value: text.trim() }));
+    const refusal = ports.facts.honoursConditionalDelete
+      ? deletionRefusal(bucket.object(key), asked)
+      : null;
+    if (refusal !== null) {
+      const { code, message } = refusal;
+      return { key, versionId, outcome: { kind: "failed", code, message } };
+    }
     bucket.delete(key);
     const outcome = { kind: "deleted", deleteMarker: null, deleteMarkerVersionId: null } as const;
     return { key, versionId, outcome };
@@ -147,11 +164,9 @@ export function deleteObjects(request: DemoRequest, ports: DemoPorts): DemoAnswe
 function replaced(headers: HeaderList, request: DemoRequest): HeaderList {
   const overrides: HeaderField[] = [];
   for (const [name, value] of request.query) {
-    if (name.startsWith("response-") && value !== null) {
-      overrides.push([
-        name.slice("response-".length),
-        Buffer.from(value, "utf8").toString("latin1"),
-      ]);
+    const field = overriddenField(name);
+    if (field !== null && value !== null) {
+      overrides.push([field, Buffer.from(value, "utf8").toString("latin1")]);
     }
   }
   if (overrides.length === 0) return headers;

@@ -143,8 +143,21 @@ class DemoCluster {
     return [...(uploads ?? [])].flatMap((upload) => sortedParts(upload));
   }
 
-  /** One request from head to answer. Never rejects. */
+  /** One request from head to answer. Never rejects: what cannot be answered is a 500 or a cut. */
   async serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.#serve(message, response);
+    } catch {
+      if (response.headersSent) {
+        message.socket.destroy();
+        return;
+      }
+      response.writeHead(500, { connection: "close", "content-length": "0" });
+      response.end();
+    }
+  }
+
+  async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const method = message.method ?? "GET";
     const target = message.url ?? "/";
     this.exchanges.push({ method, target, rawHeaders: message.rawHeaders });

@@ -9,6 +9,17 @@ import { rawServer } from "../support/raw-upstream.ts";
 
 const latin1 = (text: string): Buffer => Buffer.from(text, "latin1");
 
+const latin1Of = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
+
+/** The head of an answer that has no body, whatever length it names. */
+async function headAnswer(url: string, head: string): Promise<string> {
+  const connection = await openRaw(url);
+  await connection.write(head);
+  const { text } = await connection.answer((all) => all.includes("\r\n\r\n"));
+  connection.socket.destroy();
+  return text;
+}
+
 /** `name: value` lines of an HTTP head, names lower-case. */
 function linesOf(head: string): readonly string[] {
   const lines = head.split("\r\n\r\n")[0]?.split("\r\n").slice(1) ?? [];
@@ -71,6 +82,49 @@ t.test("fields whose repetition would let two readers differ are refused", async
       answer: "400 InvalidRequest",
     })),
   ]);
+});
+
+t.test("no parameter writes lines into an answer", async (t) => {
+  const target = await openTarget(t);
+  const at = { method: "GET", path: `/${bucket}/kept` };
+  const texts = ["a%0D%0Ab%3A%20c", "a%0Ab", "a%0Db", "%01", "a%7F", "%1B%5B2J"];
+  const names = [
+    ["cache-control", "content-disposition", "content-encoding"],
+    ["content-language", "content-type", "expires"],
+  ].flat();
+  const queries = [
+    ...texts.map((text) => `response-content-disposition=${text}`),
+    ...names.map((name) => `response-${name}=a%0D%0A%0D%0AHTTP%2F1.1%20200`),
+  ];
+  await repel(t, target, [
+    ...queries.map((query) => ({
+      name: query,
+      bytes: [rawHead(target.url, { ...at, query })],
+      answer: "400 InvalidArgument",
+      goesOn: true,
+    })),
+    {
+      name: "an operation that an RGW may take for a read of the object",
+      bytes: [rawHead(target.url, { ...at, query: `attributes=&response-expires=${texts[0]}` })],
+      answer: "400 InvalidArgument",
+      goesOn: true,
+    },
+  ]);
+  const head = rawHead(target.url, {
+    ...at,
+    method: "HEAD",
+    query: `response-expires=${texts[0]}`,
+  });
+  t.equal((await headAnswer(target.url, head)).slice(9, 12), "400");
+  t.strictSame(
+    target.reached().filter((line) => line.includes("response-")),
+    [],
+  );
+  const shown = "a%09b%20%E6%97%A5";
+  const query = `response-content-disposition=${shown}`;
+  const { status, text } = await rawExchange(target.url, rawHead(target.url, { ...at, query }));
+  t.equal(status, 200);
+  t.ok(linesOf(text).includes(`content-disposition: a\tb ${latin1Of("日")}`), text);
 });
 
 t.test("heads have a limit, and S3's words for it", async (t) => {

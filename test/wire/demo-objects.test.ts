@@ -4,6 +4,7 @@ import {
   CreateBucketCommand,
   DeleteBucketCommand,
   DeleteObjectCommand,
+  DeleteObjectsCommand,
   GetObjectCommand,
   HeadBucketCommand,
   HeadObjectCommand,
@@ -13,8 +14,13 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
+import type { FaultRule } from "../../proxy/demo/faults.ts";
 import type { DemoServer } from "../../proxy/demo/server.ts";
+import { profiles } from "../../proxy/placement/profiles.ts";
 import { demoCluster, demoCredentials } from "../support/demo-cluster.ts";
+import { type RawAnswer, rawExchange, rawHead } from "../support/raw-http.ts";
+
+type Fields = readonly (readonly [string, string])[];
 
 function sdkClient(t: Test, server: DemoServer, secret?: string): S3Client {
   const client = new S3Client({
@@ -160,6 +166,119 @@ t.test("conditions of reads and writes", async (t) => {
     ),
     412,
   );
+});
+
+t.test("conditions of deletes, one by one and in bulk", async (t) => {
+  const { client, server } = await withBucket(t);
+  const target = { Bucket: "photos", Key: "d" };
+  const put = await client.send(new PutObjectCommand({ ...target, Body: "four" }));
+  const { LastModified: now = new Date(0) } = await client.send(new HeadObjectCommand(target));
+  const other = new Date(now.getTime() + 1000);
+  const wrong = [
+    [{ IfMatch: '"00"' }, { ETag: '"00"' }],
+    [{ IfMatchSize: 5 }, { Size: 5 }],
+    [{ IfMatchLastModifiedTime: other }, { LastModifiedTime: other }],
+    [
+      { IfMatch: put.ETag, IfMatchSize: 5 },
+      { ETag: put.ETag, Size: 5 },
+    ],
+  ] as const;
+  const right = { IfMatch: put.ETag, IfMatchSize: 4, IfMatchLastModifiedTime: now };
+  const rightEntry = { ETag: put.ETag, Size: 4, LastModifiedTime: now };
+  const bulk = (entry: object) =>
+    client.send(
+      new DeleteObjectsCommand({
+        Bucket: "photos",
+        Delete: { Objects: [{ Key: "d", ...entry }, { Key: "unconditional" }] },
+      }),
+    );
+  for (const [fields, entry] of wrong) {
+    const name = JSON.stringify(fields);
+    const alone = client.send(new DeleteObjectCommand({ ...target, ...fields }));
+    await t.rejects(alone, { name: "PreconditionFailed" }, name);
+    const { Errors, Deleted } = await bulk(entry);
+    t.match(Errors, [{ Key: "d", Code: "PreconditionFailed" }], name);
+    t.match(Deleted, [{ Key: "unconditional" }], name);
+  }
+  t.match(server.objects("photos"), [{ key: "d" }]);
+  t.equal((await bulk(rightEntry)).Errors, undefined);
+  t.strictSame(server.objects("photos"), []);
+  t.match((await bulk({ Size: 4 })).Errors, [{ Code: "NoSuchKey" }]);
+  await t.rejects(client.send(new DeleteObjectCommand({ ...target, IfMatchSize: 4 })), {
+    name: "NoSuchKey",
+  });
+  await client.send(new PutObjectCommand({ ...target, Body: "four" }));
+  const { LastModified } = await client.send(new HeadObjectCommand(target));
+  const again = { ...right, IfMatchLastModifiedTime: LastModified };
+  await client.send(new DeleteObjectCommand({ ...target, ...again }));
+  t.strictSame(server.objects("photos"), []);
+});
+
+t.test("a range is of the object that If-Range names, where the server reads it", async (t) => {
+  for (const facts of [profiles.aws, profiles["rgw-reef"]]) {
+    const server = await demoCluster(t, { facts });
+    const asked = (method: string, headers: Fields = []): Promise<RawAnswer> =>
+      rawExchange(
+        server.url,
+        rawHead(server.url, { method, path: "/photos/r", headers, keys: demoCredentials }),
+      );
+    const client = sdkClient(t, server);
+    await client.send(new CreateBucketCommand({ Bucket: "photos" }));
+    const target = { Bucket: "photos", Key: "r" };
+    const { ETag = "" } = await client.send(
+      new PutObjectCommand({ ...target, Body: "0123456789" }),
+    );
+    const { LastModified = new Date(0) } = await client.send(new HeadObjectCommand(target));
+    const otherwise = facts.readsConditionsFully ? 200 : 206;
+    const rows: readonly (readonly [string, number])[] = [
+      [ETag, 206],
+      [ETag.slice(1, -1), 206],
+      [LastModified.toUTCString(), 206],
+      ['"00"', otherwise],
+      [`W/${ETag}`, otherwise],
+      [new Date(LastModified.getTime() + 1000).toUTCString(), otherwise],
+      [new Date(0).toUTCString(), otherwise],
+    ];
+    for (const [value, status] of rows) {
+      const range: Fields = [
+        ["range", "bytes=2-4"],
+        ["if-range", value],
+      ];
+      const answer = await asked("GET", range);
+      t.equal(answer.status, status, `${facts.backend} ${value}`);
+      t.ok(answer.text.endsWith(status === 206 ? "\r\n234" : "\r\n0123456789"), value);
+    }
+  }
+});
+
+t.test("what cannot be answered ends neither the cluster nor its connections", async (t) => {
+  const { client, server } = await withBucket(t);
+  const target = { Bucket: "photos", Key: "k" };
+  await client.send(new PutObjectCommand({ ...target, Body: "x" }));
+  const read = (overrides: object) =>
+    client.send(new GetObjectCommand({ ...target, ...overrides }));
+  for (const text of ["a\r\nb", "a\u007f"]) {
+    await t.rejects(read({ ResponseContentDisposition: text }), { name: "InvalidArgument" });
+  }
+  t.match(await read({ ResponseContentDisposition: "a b" }), { ContentDisposition: "a b" });
+  const query = "response-a%20b=c&response-etag=d";
+  const head = { method: "GET", path: "/photos/k", query, keys: demoCredentials };
+  const { status, text } = await rawExchange(server.url, rawHead(server.url, head));
+  t.equal(status, 200, "of other names nothing is made");
+  t.notMatch(text, /^etag: d/im);
+  // No status that node:http would write, and a rule that fails.
+  const rules: readonly FaultRule[] = [
+    () => ({ status: 42 }),
+    () => {
+      throw new Error("no rule");
+    },
+  ];
+  for (const rule of rules) {
+    server.setFault(rule);
+    t.equal(await statusOf(read({})), 500);
+  }
+  server.setFault(null);
+  t.equal(await (await read({})).Body?.transformToString(), "x");
 });
 
 t.test("deletes are idempotent, absence has its codes", async (t) => {
