@@ -6,6 +6,7 @@ import type { OperationPorts, OperationRequest } from "../../proxy/operations/co
 import { FramingProof } from "../../proxy/operations/framing-proof.ts";
 import { selectContent } from "../../proxy/operations/object-setting.ts";
 import { uploadRefusal } from "../../proxy/operations/upload-permission.ts";
+import { putConditions } from "../../proxy/operations/write-conditions.ts";
 import { type ProfileName, profileFacts } from "../../proxy/placement/profiles.ts";
 import { readAuthorization } from "../../proxy/s3/authorization.ts";
 import type { ClusterId } from "../../proxy/s3/names.ts";
@@ -99,4 +100,13 @@ t.test("policy sees a part number only where one stands", async (t) => {
   for (const text of ["0x10", "1e3", "", " 1", "-1", "1.0", "123456"]) {
     t.equal(numberOf(text), null, text);
   }
+});
+
+t.test("a condition of a write in a bucket on several clusters is refused", async (t) => {
+  const facts = profileFacts("rgw-squid", undefined);
+  const ports = only<OperationPorts>({ facts: () => facts, isShown: () => true });
+  const of = (candidates: readonly string[]) =>
+    only<OperationRequest>({ headers: [["if-match", "*"]], query: [], candidates });
+  t.strictSame(await putConditions(of(["a"]), ports, cluster), [["if-match", "*"]]);
+  await t.rejects(putConditions(of(["a", "b"]), ports, cluster), { code: "NotImplemented" });
 });
