@@ -14,8 +14,8 @@ import type { Credential, CredentialSource } from "./policy/credential.ts";
 import type { AccessKeyId, ClusterId } from "./s3/names.ts";
 import type { SigningCredentials } from "./s3/sigv4.ts";
 import { type AskAdmin, rgwUserFinder } from "./upstream/admin-ops.ts";
+import type { CallerKeys } from "./upstream/caller-keys.ts";
 import { RenewingKeys } from "./upstream/cluster-keys.ts";
-import type { CallerKeys } from "./upstream/upstream.ts";
 
 interface CredentialParts {
   readonly clock: Clock;

@@ -14,11 +14,11 @@ import {
   type UpstreamRequest,
   type UpstreamResponse,
 } from "../placement/ports.ts";
-import { S3Error } from "../s3/errors.ts";
-import type { AccessKeyId, ClusterId, TenantName } from "../s3/names.ts";
+import type { ClusterId } from "../s3/names.ts";
 import { noTenant, parseBucketName, parseObjectKey } from "../s3/names.ts";
 import { formatAmzDate, type SigningCredentials, SigningKeys } from "../s3/sigv4.ts";
 import type { AskAdmin } from "./admin-ops.ts";
+import { type CallerKeys, callerCredentials, isCallers, ownTenantOf } from "./caller-keys.ts";
 import type { RenewingKeys } from "./cluster-keys.ts";
 import { AttemptFailure } from "./forward.ts";
 import {
@@ -29,7 +29,7 @@ import {
 } from "./pool.ts";
 import { drainEmptyBody } from "./request-body.ts";
 import { type Dialect, resign } from "./resign.ts";
-import { mayRetry } from "./retry.ts";
+import { type FailedAttempt, mayRetry } from "./retry.ts";
 
 export interface UpstreamCluster extends Dialect {
   readonly id: ClusterId;
@@ -59,22 +59,6 @@ export interface UpstreamOptions {
    */
   readonly lookAt?: (cluster: ClusterId, answer: UpstreamResponse) => boolean;
 }
-
-interface KeyPair {
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  readonly sessionToken?: string;
-}
-
-interface CallerPairs {
-  readonly own: KeyPair;
-  readonly clusters: ReadonlyMap<ClusterId, KeyPair>;
-}
-
-/** The keys of a caller, where it has any: its own pair and those for single clusters. */
-export type CallerKeys = (
-  accessKeyId: AccessKeyId,
-) => CallerPairs | null | Promise<CallerPairs | null>;
 
 interface UpstreamStatistics extends EndpointStatistics {
   readonly cluster: ClusterId;
@@ -240,20 +224,27 @@ class Pools implements UpstreamPools, Upstream {
       try {
         const response = await this.#attempt(endpoint, target.cluster, { ...exchange, startedMs });
         if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "ok");
-        if (!endpoint.isKnown) {
-          endpoint.isKnown = this.#options.lookAt?.(clusterId, response) ?? true;
-        }
+        this.#lookAt(endpoint, clusterId, response);
         return response;
       } catch (caught) {
         if (!(caught instanceof AttemptFailure)) throw caught;
         const { attempt } = caught;
-        if (attempt.error.phase === "connect" && !attempt.unsendable) {
-          endpoint.pause(this.#options.clock.monotonicMs());
-        }
+        this.#noteRefused(endpoint, attempt);
         if (tried.length < this.#options.maxAttempts && mayRetry(request.method, attempt)) continue;
         if (tried.length > 1) this.#options.meter.upstreamRetried(clusterId, "failed");
         throw attempt.error;
       }
+    }
+  }
+
+  #lookAt(endpoint: Endpoint, cluster: ClusterId, response: UpstreamResponse): void {
+    if (endpoint.isKnown) return;
+    endpoint.isKnown = this.#options.lookAt?.(cluster, response) ?? true;
+  }
+
+  #noteRefused(endpoint: Endpoint, { error, unsendable }: FailedAttempt): void {
+    if (error.phase === "connect" && !unsendable) {
+      endpoint.pause(this.#options.clock.monotonicMs());
     }
   }
 
@@ -376,33 +367,6 @@ class Pools implements UpstreamPools, Upstream {
     }
     return this.#amzDate;
   }
-}
-
-/** Whether a caller's keys sign, not the cluster's. */
-function isCallers(
-  cluster: UpstreamCluster,
-  identity: UpstreamIdentity,
-): identity is Extract<UpstreamIdentity, { kind: "caller" }> {
-  return identity.kind === "caller" && cluster.identity !== "service";
-}
-
-function callerCredentials(
-  cluster: UpstreamCluster,
-  pairs: CallerPairs | null,
-): SigningCredentials {
-  const pair = cluster.identity === "same" ? pairs?.own : pairs?.clusters.get(cluster.id);
-  if (pair === undefined) {
-    throw new S3Error("AccessDenied", {
-      message: "The access key has no counterpart where the bucket is kept",
-    });
-  }
-  const { accessKeyId, secretAccessKey, sessionToken = null } = pair;
-  return { accessKeyId, secretAccessKey, sessionToken };
-}
-
-/** A mapped pair's tenant is not known here; such pairs are users without one. */
-function ownTenantOf({ identity }: UpstreamCluster, asking: UpstreamIdentity): TenantName {
-  return identity === "same" && asking.kind === "caller" ? asking.tenant : noTenant;
 }
 
 function sameTls(left: EndpointTls, right: EndpointTls): boolean {
