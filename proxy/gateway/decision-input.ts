@@ -88,7 +88,7 @@ function parameter(query: QueryList, name: string): string | null {
   return null;
 }
 
-/** Presigning SDKs move `x-amz-*` headers into the query, where they mean the same upstream. */
+/** Of no presigned request, whose query holds no fields any more; of others a cluster might obey it there. */
 function hoisted(query: QueryList, name: string): string | null {
   for (const [known, value] of query) if (known.toLowerCase() === name) return value ?? "";
   return null;

@@ -11,6 +11,7 @@ import type { BeginChecksum, UnknownChecksums } from "../s3/checksum.ts";
 import { S3Error } from "../s3/errors.ts";
 import { requestHeadersUpstream, upstreamQuery } from "../s3/forward-headers.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
+import { restoreHoisted } from "../s3/hoisted-fields.ts";
 import { objectLocation } from "../s3/multipart-document.ts";
 import { operationFacts, type S3Operation } from "../s3/operation.ts";
 import type { Payload } from "../s3/payload.ts";
@@ -86,14 +87,15 @@ export async function receive(from: ReceiveFrom): Promise<Received> {
   if (from.operation === "PostObject") return await receiveUploadForm(from);
   const { head, address, operation } = from;
   const caller = await verifyCaller(from);
+  const { headers, query } = fieldsOf(head, caller);
   const payload = readBodyForm(from, caller);
   return {
     principal: caller.principal,
     credential: caller.credential,
     address,
-    query: upstreamQuery(caller.query, operation),
-    headers: head.headers,
-    upstreamHeaders: requestHeadersUpstream(head, isStreaming(payload)),
+    query: upstreamQuery(query, operation),
+    headers,
+    upstreamHeaders: requestHeadersUpstream({ headers }, isStreaming(payload)),
     contentLengthBytes: payload.lengthBytes,
     payloadMode: payload.mode,
     body: openBody(payload, caller, from),
@@ -116,6 +118,18 @@ async function verifyCaller(from: ReceiveFrom): Promise<Caller> {
     throw new S3Error("InvalidRequest", { message: "A customer key must not stand in the query" });
   }
   return result;
+}
+
+/** What is asked for: of a presigned request its query may hold fields, and its signature covers them. */
+function fieldsOf(
+  { headers }: RequestHead,
+  { authorization, query }: Caller,
+): { readonly headers: HeaderList; readonly query: QueryList } {
+  const { kind } = authorization;
+  if (kind !== "presigned" && kind !== "presigned-v2") return { headers, query };
+  const restored = restoreHoisted(headers, query);
+  if (restored.kind === "error") throw restored.error;
+  return restored;
 }
 
 function readBodyForm({ head, operation, parts }: ReceiveFrom, caller: Caller): Payload {
