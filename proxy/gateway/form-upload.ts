@@ -6,6 +6,7 @@
 
 import { createHash } from "node:crypto";
 import type { ClientBody, FormFile } from "../operations/context.ts";
+import { refuseConditions } from "../operations/write-conditions.ts";
 import type { AuthFailure, Timers } from "../placement/ports.ts";
 import type { Address } from "../s3/address.ts";
 import {
@@ -125,6 +126,9 @@ interface ReadForm {
 
 /** All that can be told of the fields without knowing their sender. @throws S3Error */
 function readForm(head: FormHead, options: FormOptions): ReadForm {
+  const named = [...head.fields].map(([name, { value }]) => [name, value] as const);
+  const asked = { headers: [...options.head.headers, ...named], query: options.head.query };
+  refuseConditions(asked, "on PostObject");
   const key = formKey(head);
   if (key instanceof S3Error) throw key;
   const question = { head: options.head, fields: head.fields, nowMs: options.nowMs };

@@ -17,6 +17,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
+import { sourcePartBytes } from "./copy-part-size.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
@@ -30,7 +31,7 @@ import {
   sourceOf,
   sourceTags,
 } from "./source-read.ts";
-import { isConditional, refuseConditions } from "./write-conditions.ts";
+import { assertConditions, refuseConditions } from "./write-conditions.ts";
 
 export async function copyObject(
   request: OperationRequest,
@@ -43,12 +44,8 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
   const target = request.target ?? firstCandidate(request);
   if (request.body !== null) await readShortBody(request.body, 0);
   const judged = hasSourceConditions(request.headers);
-  const facts =
-    judged || isConditional(request.headers)
-      ? await provenFacts(target, request, ports)
-      : ports.facts(target);
-  if (!facts.honoursConditionalCopy)
-    refuseConditions(request.headers, "on CopyObject for this kind of cluster");
+  await assertConditions(request, ports, { operation: "CopyObject", cluster: target });
+  const facts = judged ? await provenFacts(target, request, ports) : ports.facts(target);
   const reading = readDirectives(request.headers);
   if (reading.kind === "error") throw reading.error;
   const { directives } = reading;
@@ -60,7 +57,7 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
     return await copyOnCluster(request, ports, target);
   }
   // Nobody judges these at the moment of the write.
-  refuseConditions(request.headers, "on CopyObject between clusters");
+  refuseConditions(request, "on CopyObject between clusters");
   return await copyThrough(request, ports, { target, directives });
 }
 
@@ -105,7 +102,8 @@ async function copyThrough(
       : await sourceTags(request, ports, state);
   const fields = destinationFields(request.headers, state.headers, { directives, tags });
   const plan = { state, target, fields };
-  const parts = copyParts(state.sizeBytes, state.etag);
+  const partBytes = await sourcePartBytes(request, ports, state);
+  const parts = copyParts(state.sizeBytes, state.etag, partBytes);
   const answer = await mutate(request, ports, async (mutation) =>
     parts === null
       ? await copyInOnePiece(request, ports, { plan, mutation })

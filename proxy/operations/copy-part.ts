@@ -34,7 +34,7 @@ export async function uploadPartCopy(
 
 async function copy(request: OperationRequest, ports: OperationPorts): Promise<OperationAnswer> {
   const pinned = pinOf(request, ports);
-  refuseConditions(request.headers, "on UploadPartCopy");
+  refuseConditions(request, "on UploadPartCopy");
   const reading = readCopyRange(request.headers);
   if (reading.kind === "error") throw reading.error;
   if (request.body !== null) await readShortBody(request.body, 0);

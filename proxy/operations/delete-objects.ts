@@ -23,6 +23,7 @@ import { assertSigned } from "./error-answer.ts";
 import { isUnknownStatus, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
 import { documentAnswer, readDocument, upstreamRequest } from "./send.ts";
+import { entryRefusal, refuseConditions } from "./write-conditions.ts";
 
 /** An entry, whatever number of times it is named, and what became of it. */
 interface Task {
@@ -53,6 +54,7 @@ export async function deleteObjects(
 ): Promise<OperationAnswer> {
   const { deletion, record } = request;
   if (deletion === null || record === null) throw new S3Error("MalformedXML");
+  refuseConditions(request, "on DeleteObjects");
   if (!deletion.digested) assertNoneDemanded(request, ports);
   const { entries, quiet } = deletion;
   const tasks = await planned(entries, request, ports);
@@ -133,18 +135,18 @@ function clustersOf({ key }: DeleteEntry, { record }: OperationRequest): readonl
 }
 
 function refusalOf(
-  { key, conditions }: DeleteEntry,
+  entry: DeleteEntry,
   clusters: readonly ClusterId[],
   ports: OperationPorts,
 ): S3Error | null {
-  if (Buffer.byteLength(key) > maxKeyBytes) return new S3Error("KeyTooLongError");
+  if (Buffer.byteLength(entry.key) > maxKeyBytes) return new S3Error("KeyTooLongError");
   if (clusters.length === 0) return new S3Error("ServiceUnavailable");
-  if (conditions.length === 0) return null;
+  if (entry.conditions.length === 0) return null;
   if (!clusters.every((id) => ports.isShown(id))) return new S3Error("ServiceUnavailable");
-  if (clusters.every((id) => ports.facts(id).honoursConditionalDelete)) return null;
-  return new S3Error("NotImplemented", {
-    message: "Conditional DELETE is not implemented for this cluster profile: it would be ignored",
-  });
+  return entryRefusal(
+    entry,
+    clusters.map((id) => ports.facts(id)),
+  );
 }
 
 /** S3 API Reference "Creating object key names". */

@@ -32,7 +32,7 @@ import {
   upstreamRequest,
 } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
-import { assertCompleteConditions, refuseConditions } from "./write-conditions.ts";
+import { assertConditions, refuseConditions } from "./write-conditions.ts";
 
 /** CreateMultipartUpload: on the key's owner, which from then on is the upload's. */
 export async function createUpload(
@@ -41,7 +41,7 @@ export async function createUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const cluster = request.target ?? firstCandidate(request);
-  refuseConditions(request.headers, "on CreateMultipartUpload");
+  refuseConditions(request, "on CreateMultipartUpload");
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
@@ -61,7 +61,7 @@ export async function uploadPart(
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const { pin, query } = pinOf(request, ports);
-  refuseConditions(request.headers, "on UploadPart");
+  refuseConditions(request, "on UploadPart");
   return await upload(request, ports, { cluster: pin.cluster, query });
 }
 
@@ -104,7 +104,10 @@ export async function completeUpload(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const { pin, query } = pinOf(request, ports);
-  await assertCompleteConditions(request, ports, pin.cluster);
+  await assertConditions(request, ports, {
+    operation: "CompleteMultipartUpload",
+    cluster: pin.cluster,
+  });
   const { body } = request;
   if (body === null) throw new S3Error("MalformedXML");
   const bytes = await readShortBody(body, maxCompleteBytes);

@@ -112,7 +112,7 @@ export async function appendObject(
   if (!/^\d{1,15}$/.test(queryValue(request.query, "position") ?? "")) {
     throw new S3Error("InvalidArgument", { message: 'Parameter "position" must be a number' });
   }
-  refuseConditions(request.headers, "on AppendObject");
+  refuseConditions(request, "on AppendObject");
   // A checksum behind the body was verified here; it is not that of the object.
   const body = request.body === null ? null : { ...request.body, trailer: null };
   const answer = await upload({ ...request, body }, ports, { cluster, query: request.query });

@@ -15,7 +15,7 @@ import { provenFacts } from "./proven-facts.ts";
 import { discard, firstCandidate, passOn, upstreamRequest } from "./send.ts";
 import { uploadRefusal } from "./upload-permission.ts";
 import { visibleCopy } from "./visible-copy.ts";
-import { assertDeleteConditions, putConditions } from "./write-conditions.ts";
+import { assertConditions, putConditions } from "./write-conditions.ts";
 
 /** GetObject, HeadObject: the visible copy, or a part of it. */
 export async function readObject(
@@ -120,10 +120,10 @@ export async function deleteObject(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  await assertDeleteConditions(request, ports);
+  const front = firstCandidate(request);
+  await assertConditions(request, ports, { operation: "DeleteObject", cluster: front });
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
-    const front = firstCandidate(request);
     for (const cluster of request.candidates.slice(1).reverse()) {
       const response = await ask(cluster, request, ports);
       if (response.status >= 300 && response.status !== 404) return passOn(response, cluster);

@@ -32,18 +32,18 @@ export interface ProfileFacts {
    * makes a range of any text. Cautious: false.
    */
   readonly readsConditionsFully: boolean;
-  /** Obeys If-Match and `If-None-Match: *` of PutObject. Cautious: false. */
+  /** Obeys If-Match with one ETag and `If-None-Match: *` of PutObject. Cautious: false. */
   readonly honoursConditionalPut: boolean;
   /** How an ETag in If-Match and If-None-Match of a write must stand; RGW never matches a quoted one. */
   readonly conditionalEtagQuotes: "keep" | "strip";
   /**
-   * Whether If-Match, x-amz-if-match-size and -last-modified-time on DELETE are obeyed; ignored by RGW,
-   * which deletes. Cautious: false.
+   * Whether If-Match on DELETE is obeyed; ignored by RGW, which deletes. The conditions on size and time
+   * are for directory buckets, a service of AWS, and nowhere relied on. Cautious: false.
    */
   readonly honoursConditionalDelete: boolean;
-  /** Whether conditions on CompleteMultipartUpload are obeyed; ignored by RGW. Cautious: false. */
+  /** The same of CompleteMultipartUpload; ignored by RGW. Cautious: false. */
   readonly honoursConditionalComplete: boolean;
-  /** Whether If-Match and If-None-Match of CopyObject, on its destination, are. Cautious: false. */
+  /** The same of CopyObject, on its destination; ignored by RGW. Cautious: false. */
   readonly honoursConditionalCopy: boolean;
   /** Whether x-amz-copy-source-if-* are; ignored by RGW 16.2, obeyed by 18.2. Cautious: false. */
   readonly honoursCopySourceConditions: boolean;

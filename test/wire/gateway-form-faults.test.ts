@@ -85,6 +85,26 @@ t.test("a form that is not well formed is refused and leaves no object", async (
   t.equal(next.status, 204, "and the next one works");
 });
 
+t.test("no condition of a form is dropped", async (t) => {
+  const headgate = await start(t);
+  const body = (more: readonly FormPart[]): Buffer =>
+    formBody([field("key", "k"), ...more, ...signedFields(conditions), file("12345")]);
+  for (const [name, value] of [
+    ["If-None-Match", "*"],
+    ["If-Match", '"a"'],
+    ["If-Unmodified-Since", "Sun, 29 Nov 2026 12:00:00 GMT"],
+    ["x-amz-if-match-size", "5"],
+  ] as const) {
+    for (const answer of [
+      await post(headgate, body([]), { [name]: value }),
+      await post(headgate, body([field(name, value)])),
+    ]) {
+      t.match(answer, { status: 501, code: "NotImplemented" }, name);
+    }
+  }
+  t.strictSame(storedKeys(headgate), []);
+});
+
 t.test("a client that leaves, or does not say the length, leaves no object", async (t) => {
   const headgate = await start(t, { clusters: { a: 1 } });
   const parts = [field("key", "k"), ...signedFields(conditions)];

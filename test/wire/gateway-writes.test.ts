@@ -2,7 +2,7 @@
 // what a client is told was stored is what its cluster holds.
 
 import { createHash } from "node:crypto";
-import { CreateBucketCommand, PutObjectCommand } from "@aws-sdk/client-s3";
+import { CreateBucketCommand, DeleteObjectsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import t from "tap";
 import { type FakeRequest, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
 import { startTestHeadgate } from "../support/headgate.ts";
@@ -97,35 +97,120 @@ t.test("a server that takes * alone in If-None-Match is sent nothing else in it"
 });
 
 t.test("conditions that nobody would obey are refused, and nothing is done", async (t) => {
-  const { rgw, ask } = await openScene(t);
-  const upload = await begin({ rgw, ask }, "/rep/k");
-  const conditions: readonly Fields[] = [
-    [["if-match", '"a"']],
-    [["if-match", "*"]],
-    [["if-none-match", "*"]],
-    [["x-amz-if-match-size", "3"]],
-    [["x-amz-if-match-last-modified-time", "Sun, 29 Nov 2026 12:00:00 GMT"]],
-    [["if-unmodified-since", "Sun, 29 Nov 2026 12:00:00 GMT"]],
+  const time = "Sun, 29 Nov 2026 12:00:00 GMT";
+  const conditions: readonly (readonly [string, string])[] = [
+    ["if-match", '"a"'],
+    ["if-match", '"a", "b"'],
+    ["if-match", "*"],
+    ["if-none-match", "*"],
+    ["if-none-match", '"a"'],
+    ["x-amz-if-match-size", "4"],
+    ["x-amz-if-match-last-modified-time", time],
+    ["if-unmodified-since", time],
   ];
-  rgw.put("/rep/k", "now");
-  rgw.requests.length = 0;
-  for (const headers of conditions) {
-    const name = JSON.stringify(headers);
-    t.match(
-      await ask("DELETE", "/rep/k", { headers }),
-      { status: 501, code: "NotImplemented" },
-      name,
-    );
-    const complete = { query: `uploadId=${upload}`, headers, body: completion([md5("p")]) };
-    t.equal((await ask("POST", "/rep/k", complete)).status, 501, name);
-    const create = { query: "uploads=", headers, body: "" };
-    t.equal((await ask("POST", "/rep/k", create)).status, 501, name);
-    const part = { query: `partNumber=1&uploadId=${upload}`, headers, body: "p" };
-    t.equal((await ask("PUT", "/rep/k", part)).status, 501, name);
+  const ofWrites = ['if-match: "a"', "if-none-match: *"];
+  // By profile and operation; the same server, which does not tell what it is under the latter.
+  const rows = [
+    ["rgw-pacific", {}],
+    [
+      "aws",
+      {
+        PutObject: ofWrites,
+        CopyObject: ofWrites,
+        Complete: ofWrites,
+        DeleteObject: ['if-match: "a"', "if-match: *"],
+      },
+    ],
+  ] as const;
+  for (const [profile, given] of rows) {
+    const obeyed = new Map<string, readonly string[]>(Object.entries(given));
+    const scene = await openScene(t, profile, { nameless: profile === "aws" });
+    const { rgw, ask } = scene;
+    const uploadId = `uploadId=${await begin(scene, "/rep/k")}`;
+    const from = ["x-amz-copy-source", "/rep/source"] as const;
+    const bulk = "<Delete><Object><Key>k</Key></Object></Delete>";
+    const writes = {
+      ...(profile === "aws" ? { PutObject: { method: "PUT", body: "then" } } : {}),
+      CopyObject: { method: "PUT", more: [from] },
+      Complete: { method: "POST", query: uploadId, body: completion([md5("p")]) },
+      DeleteObject: { method: "DELETE" },
+      DeleteObjects: { method: "POST", path: "/rep", query: "delete=", body: bulk },
+      CreateMultipartUpload: { method: "POST", query: "uploads=", body: "" },
+      UploadPart: { method: "PUT", query: `partNumber=1&${uploadId}`, body: "p" },
+      UploadPartCopy: { method: "PUT", query: `partNumber=1&${uploadId}`, more: [from] },
+    } satisfies Record<string, WriteRow>;
+    for (const [operation, write] of Object.entries<WriteRow>(writes)) {
+      const { method, path = "/rep/k", query = "", more = [], body } = write;
+      const asked = async (condition: Fields, parameters: string): Promise<SceneAnswer> => {
+        rgw.put("/rep/k", "now");
+        rgw.put("/rep/source", "then");
+        rgw.requests.length = 0;
+        const headers = [...more, ...condition];
+        return await ask(method, path, {
+          query: parameters,
+          headers,
+          ...(body === undefined ? {} : { body }),
+        });
+      };
+      const refused = ({ status, code }: SceneAnswer, name: string): void => {
+        t.strictSame([status, code], [501, "NotImplemented"], name);
+        t.strictSame(rgw.requests, [], `${name}: no cluster was asked`);
+        t.equal(rgw.objects.get("/rep/k")?.body.toString(), "now", name);
+      };
+      for (const [field, value] of conditions) {
+        const name = `${profile} ${operation} ${field}: ${value}`;
+        const answer = await asked([[field, value]], query);
+        if (obeyed.get(operation)?.includes(`${field}: ${value}`) !== true) refused(answer, name);
+        else
+          t.ok(
+            rgw.requests.some(({ headers }) => headers.get(field) === value),
+            name,
+          );
+      }
+      const presigned = ["X-Amz-If-Match-Size=4", query].filter((text) => text !== "").join("&");
+      refused(await asked([], presigned), `${profile} ${operation} ${presigned}`);
+    }
   }
-  t.strictSame(rgw.requests, [], "no cluster was asked");
 });
 
+t.test("an entry of a bulk deletion is conditional on one ETag, or refused", async (t) => {
+  const { rgw, headgate } = await openScene(t, "aws", { nameless: true });
+  const none = { LastModifiedTime: undefined, Size: undefined };
+  const entries = [
+    { ...none, Key: "time", LastModifiedTime: new Date(0) },
+    { ...none, Key: "size", ETag: '"a"', Size: 4 },
+    { ...none, Key: "tags", ETag: '"a", "b"' },
+    { ...none, Key: "nothing", ETag: "" },
+    { ...none, Key: "no\u0001xml", ETag: '"a"' },
+    { ...none, Key: "tag", ETag: '"a"' },
+  ];
+  rgw.requests.length = 0;
+  const Delete = { Objects: entries };
+  const { Errors = [] } = await headgate.s3.send(
+    new DeleteObjectsCommand({ Bucket: "rep", Delete }),
+  );
+  const codes = Errors.map(({ Code }) => Code);
+  t.strictSame(
+    codes.slice(0, 5),
+    Array.from({ length: 5 }, () => "NotImplemented"),
+  );
+  const [sent, ...more] = rgw.requests;
+  t.strictSame(more, []);
+  t.match(sent?.body.toString(), "<Delete");
+  t.strictSame(sent?.body.toString().match(/<Key>.*?<\/ETag>/g), [
+    "<Key>tag</Key><ETag>&quot;a&quot;</ETag>",
+  ]);
+});
+
+interface WriteRow {
+  readonly method: string;
+  readonly path?: string;
+  readonly query?: string;
+  readonly more?: Fields;
+  readonly body?: string;
+}
+
+type SceneAnswer = Awaited<ReturnType<Scene["ask"]>>;
 type Rgw = Pick<Scene, "rgw" | "ask">;
 
 const initiated =
