@@ -28,7 +28,6 @@ import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
-import type { FramingProof } from "./framing-proof.ts";
 import type { PartSizes } from "./part-sizes.ts";
 
 /** What a bucket should become. */
@@ -70,6 +69,16 @@ export interface Resettling {
   ): Promise<ResettleResult>;
 }
 
+/** Which cluster takes a body with its checksum behind it (framing-proof.ts). */
+interface FramingFacts {
+  /** The facts of a cluster that an upload goes to, `takesTrailers` only where it was shown. */
+  facts(
+    cluster: ClusterId,
+    request: OperationRequest,
+    ports: Pick<OperationPorts, "upstream" | "facts" | "isShown" | "log">,
+  ): Promise<ProfileFacts>;
+}
+
 /** Parts that live as long as the process. */
 export interface OperationPorts {
   readonly upstream: Upstream;
@@ -80,7 +89,7 @@ export interface OperationPorts {
   readonly facts: (cluster: ClusterId) => ProfileFacts;
   /** Whether one of its answers was looked at, and `facts` would say if it is not what it should be. */
   readonly isShown: (cluster: ClusterId) => boolean;
-  readonly framing: FramingProof;
+  readonly framing: FramingFacts;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */
