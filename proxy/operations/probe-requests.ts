@@ -1,7 +1,6 @@
 // The requests of a probe over one cluster and one bucket, and what is read of their answers. Signed with
 // the cluster's own keys. Everything it puts stands under one prefix and is taken away again.
 
-import { createHash } from "node:crypto";
 import {
   type CancelSignal,
   type RequestBody,
@@ -40,7 +39,7 @@ export interface ProbeAnswer {
 export const probeBytes: Uint8Array = Buffer.from("headgate probe\n");
 export const probeCrc32 = "T2HmjQ==";
 export const wrongCrc32 = "AAAAAA==";
-const probeMd5 = createHash("md5").update(probeBytes).digest("hex");
+const probeMd5 = "d79357d4dc9b92cb8ec7c5b98a94b374";
 
 /**
  * Whether the answer to an upload of `probeBytes` in framing is about them, and not about the framing: by
