@@ -22,6 +22,9 @@ import {
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { compareKeys } from "../../proxy/s3/listing.ts";
+import { encodeQuery } from "../../proxy/s3/query.ts";
+import { smithyPresign } from "../support/s3-smithy.ts";
+import { clientPair } from "./support/headgate.ts";
 import { withLab } from "./support/lab.ts";
 
 /** What becomes of the metadata `my_key`. */
@@ -67,6 +70,26 @@ withLab(t, [], async (lab, test) => {
     const TagSet = [{ Key: "colour", Value: "red" }];
     await s3.send(new PutObjectTaggingCommand({ Bucket, Key: "k", Tagging: { TagSet } }));
     t.strictSame((await s3.send(new GetObjectTaggingCommand({ Bucket, Key: "k" }))).TagSet, TagSet);
+    const path = `/${Bucket}/presigned`;
+    const fields = { "x-amz-meta-colour": "red + blue", "X-Amz-Tagging": "colour=red" };
+    const query = await smithyPresign(
+      {
+        method: "PUT",
+        path,
+        query: fields,
+        headers: { host: new URL(headgate.url).host },
+        epochMs: Date.now(),
+        region: "us-east-1",
+        credentials: { ...clientPair, sessionToken: null },
+      },
+      60,
+    );
+    const url = `${headgate.url}${path}?${encodeQuery(query)}`;
+    t.equal((await fetch(url, { method: "PUT", body: Buffer.from("x") })).status, 200);
+    const presigned = { Bucket, Key: "presigned" };
+    const kept = (await s3.send(new HeadObjectCommand(presigned))).Metadata;
+    t.strictSame(kept, { colour: "red + blue" });
+    t.strictSame((await s3.send(new GetObjectTaggingCommand(presigned))).TagSet, TagSet);
   });
 
   test("versions and delete markers of a versioned bucket are listed in pages", async (t) => {
