@@ -124,7 +124,12 @@ async function sendPart(
 ): Promise<string> {
   const { plan, upload, range, partNumber, all } = work;
   const { state, target } = plan;
-  const body = await openSource(request, ports, { state, range, signal: all.signal });
+  const whole = range.first === 0 && range.last === state.sizeBytes - 1;
+  const body = await openSource(request, ports, {
+    state,
+    range: whole ? null : range,
+    signal: all.signal,
+  });
   let fault: unknown = null;
   const chunks = watched(body.chunks({ verifySha256: false }), (caught) => {
     fault = caught;

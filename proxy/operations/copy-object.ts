@@ -17,6 +17,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
+import { sourcePartBytes } from "./copy-part-size.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
@@ -101,7 +102,8 @@ async function copyThrough(
       : await sourceTags(request, ports, state);
   const fields = destinationFields(request.headers, state.headers, { directives, tags });
   const plan = { state, target, fields };
-  const parts = copyParts(state.sizeBytes, state.etag);
+  const partBytes = await sourcePartBytes(request, ports, state);
+  const parts = copyParts(state.sizeBytes, state.etag, partBytes);
   const answer = await mutate(request, ports, async (mutation) =>
     parts === null
       ? await copyInOnePiece(request, ports, { plan, mutation })

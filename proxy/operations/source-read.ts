@@ -107,6 +107,32 @@ export async function openSource(
 
 type Signal = OperationRequest["signal"];
 
+/** The answer to HEAD for the first part of the source that was looked at. */
+export async function headFirstPart(
+  request: OperationRequest,
+  ports: OperationPorts,
+  state: SourceState,
+): Promise<UpstreamResponse> {
+  const whole = sourceRequest(request, "HeadObject", [["if-match", state.etag]]);
+  const asked = { ...whole, query: [...whole.query, ["partNumber", "1"] as const] };
+  return await reading(async () => {
+    const response = await ports.upstream.send(state.cluster, asked, request.signal);
+    await discard(response);
+    return response;
+  });
+}
+
+/** The answer to GET for the source that was looked at, with all its bytes. */
+export async function readWholeSource(
+  request: OperationRequest,
+  ports: OperationPorts,
+  from: { readonly state: SourceState; readonly signal: Signal },
+): Promise<UpstreamResponse> {
+  const { state, signal } = from;
+  const asked = sourceRequest(request, "GetObject", [["if-match", state.etag]]);
+  return await reading(() => ports.upstream.send(state.cluster, asked, signal));
+}
+
 /** The tags of the source, `a=1&b=2`; empty when it has none. */
 export async function sourceTags(
   request: OperationRequest,

@@ -1,9 +1,10 @@
 // In which parts an object is copied from one cluster to another. An object that was uploaded in parts
-// keeps them, so that its ETag stays: no server tells their size, but few sizes give their number
-// (placement.md rule 21).
+// keeps their number, and with the size that was told or proven of them its ETag. Where that size cannot
+// be known, one that many clients use is guessed, and the ETag may change (placement.md rule 21).
 
 import type { CopyRange } from "./copy-source.ts";
-import { partsOf } from "./entity-tags.ts";
+import { isMultipart, partsOf } from "./entity-tags.ts";
+import { partSizeCandidates } from "./part-sizes.ts";
 
 /** S3 API Reference: largest object that CopyObject takes. */
 export const maxCopyBytes = 5 * 1024 ** 3;
@@ -11,15 +12,20 @@ const mebibyte = 1024 * 1024;
 /** Up to here a copy goes in one piece. */
 const onePieceBytes = 64 * mebibyte;
 const smallestPartBytes = 5 * mebibyte;
-/** What SDKs and tools cut uploads into. */
-const usualMebibytes = [
-  5, 6, 8, 10, 12, 15, 16, 20, 25, 30, 32, 48, 50, 64, 96, 100, 128, 192, 200, 250, 256, 384, 500,
-  512, 1000, 1024,
-];
+/** The defaults of SDKs and tools, the most usual first. */
+const likelyBytes = [8, 16, 15, 64].map((size) => size * mebibyte);
 
-/** The parts in order; `null` for one piece. */
-export function copyParts(sizeBytes: number, etag: string): readonly CopyRange[] | null {
-  const partBytes = partSize(sizeBytes, partsOf(etag));
+/**
+ * The parts in order; `null` for one piece.
+ * @param knownBytes size of each part of the source but the last; `null` where it cannot be known
+ */
+export function copyParts(
+  sizeBytes: number,
+  etag: string,
+  knownBytes: number | null,
+): readonly CopyRange[] | null {
+  if (isMultipart(etag) && partsOf(etag) === 1) return [{ first: 0, last: sizeBytes - 1 }];
+  const partBytes = partSize(sizeBytes, partsOf(etag), knownBytes);
   if (partBytes === null) return null;
   const parts: CopyRange[] = [];
   for (let first = 0; first < sizeBytes; first += partBytes) {
@@ -28,19 +34,14 @@ export function copyParts(sizeBytes: number, etag: string): readonly CopyRange[]
   return parts;
 }
 
-function partSize(sizeBytes: number, count: number): number | null {
+function partSize(sizeBytes: number, count: number, knownBytes: number | null): number | null {
   if (count > 1) {
-    const even = Math.ceil(sizeBytes / count);
-    const candidates = [...usualMebibytes.map((size) => size * mebibyte), roundedUp(even), even];
-    const found = candidates.find(
-      (bytes) => bytes >= smallestPartBytes && Math.ceil(sizeBytes / bytes) === count,
-    );
+    const candidates = partSizeCandidates(sizeBytes, count);
+    const likely = likelyBytes.filter((bytes) => candidates.includes(bytes));
+    const known = knownBytes === null ? [] : [knownBytes];
+    // Smaller parts are refused by the cluster that gets them.
+    const found = [...known, ...likely, ...candidates].find((bytes) => bytes >= smallestPartBytes);
     if (found !== undefined) return found;
   }
   return sizeBytes > onePieceBytes ? onePieceBytes : null;
-}
-
-/** To whole MiB. */
-function roundedUp(bytes: number): number {
-  return Math.ceil(bytes / mebibyte) * mebibyte;
 }

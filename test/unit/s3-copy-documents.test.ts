@@ -103,22 +103,26 @@ t.test("fields of the destination", async (t) => {
 t.test("parts cover an object without gap, and are as many as it had", async (t) => {
   const plain = `"${"0".repeat(32)}"`;
   const ofParts = (count: number) => `"${"0".repeat(32)}-${count}"`;
-  for (const [size, etag, sizes] of [
-    [0, plain, null],
-    [64 * mebibyte, plain, null],
-    [64 * mebibyte + 1, plain, [64 * mebibyte, 1]],
-    [10, ofParts(1), null],
-    [10, ofParts(2), null],
-    [11 * mebibyte, ofParts(3), [5, 5, 1].map((part) => part * mebibyte)],
-    [20 * mebibyte, ofParts(3), [8, 8, 4].map((part) => part * mebibyte)],
-    [15 * mebibyte, ofParts(2), [8, 7].map((part) => part * mebibyte)],
-    [150 * mebibyte, ofParts(2), [96, 54].map((part) => part * mebibyte)],
+  for (const [size, etag, known, sizes] of [
+    [0, plain, null, null],
+    [64 * mebibyte, plain, null, null],
+    [64 * mebibyte + 1, plain, null, [64 * mebibyte, 1]],
+    [10, ofParts(1), null, [10]],
+    [10, ofParts(2), null, null],
+    [10, ofParts(2), 5, null],
+    [11 * mebibyte, ofParts(3), null, [5, 5, 1].map((part) => part * mebibyte)],
+    [20 * mebibyte, ofParts(3), null, [8, 8, 4].map((part) => part * mebibyte)],
+    [20 * mebibyte, ofParts(3), 7 * mebibyte, [7, 7, 6].map((part) => part * mebibyte)],
+    [9 * mebibyte, ofParts(2), null, [8, 1].map((part) => part * mebibyte)],
+    [20 * mebibyte, ofParts(2), null, [16, 4].map((part) => part * mebibyte)],
+    [15.5 * mebibyte, ofParts(2), null, [8, 7.5].map((part) => part * mebibyte)],
+    [150 * mebibyte, ofParts(2), null, [75, 75].map((part) => part * mebibyte)],
   ] as const) {
-    const parts = copyParts(size, etag);
+    const parts = copyParts(size, etag, known);
     t.strictSame(
       parts?.map(({ first, last }) => last - first + 1) ?? null,
       sizes,
-      `${size} ${etag}`,
+      `${size} ${etag} ${known}`,
     );
     let next = 0;
     for (const { first, last } of parts ?? []) {
@@ -127,7 +131,9 @@ t.test("parts cover an object without gap, and are as many as it had", async (t)
     }
     if (parts !== null) t.equal(next, size);
   }
-  t.equal(copyParts(5 * 1024 * mebibyte, ofParts(10_000))?.length, 80, "no part below 5 MiB");
+  t.strictSame(copyParts(0, ofParts(1), null), [{ first: 0, last: -1 }], "one part of nothing");
+  const most = copyParts(5 * 1024 * mebibyte, ofParts(10_000), null);
+  t.equal(most?.length, 80, "no part below 5 MiB");
 });
 
 t.test("a bulk delete is read, split and answered without loss", async (t) => {
