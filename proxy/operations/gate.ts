@@ -8,6 +8,7 @@ import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderField, HeaderList } from "../s3/headers.ts";
 import type { ClientBody } from "./context.ts";
+import { PieceBuffer, readWhole } from "./piece-buffer.ts";
 
 const heldTailBytes = 64 * 1024;
 
@@ -85,22 +86,14 @@ function withAwsChunked(headers: HeaderList): HeaderList {
   return [...headers.filter(([name]) => name !== "content-encoding"), field];
 }
 
-async function readWhole(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  for await (const chunk of chunks) parts.push(chunk);
-  const [only] = parts;
-  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
-}
-
 type Step = IteratorResult<Uint8Array, unknown>;
 
-/** Gives whole chunks while at least `heldTailBytes` stay behind; the rest after `commit`. */
+/** Gives what came while at least `heldTailBytes` stay behind; the rest after `commit`. */
 class HeldTail implements AsyncIterableIterator<Uint8Array> {
   fault: Error | null = null;
   readonly #source: AsyncIterator<Uint8Array>;
   readonly #commit: () => Promise<void>;
-  readonly #held: Uint8Array[] = [];
-  #heldBytes = 0;
+  readonly #held = new PieceBuffer();
   #committed = false;
 
   constructor(source: AsyncIterable<Uint8Array>, commit: () => Promise<void>) {
@@ -112,41 +105,28 @@ class HeldTail implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  next(): Promise<Step> {
-    const step = this.#give();
-    return step === null
-      ? this.#source.next().then(this.#arrived, this.#failed)
-      : Promise.resolve(step);
+  async next(): Promise<Step> {
+    try {
+      for (;;) {
+        const value = this.#held.shift(this.#committed ? 0 : heldTailBytes);
+        if (value !== null) return { done: false, value };
+        if (this.#committed) return { done: true, value: undefined };
+        const step = await this.#source.next();
+        if (step.done !== true) {
+          this.#held.push(step.value);
+          continue;
+        }
+        await this.#commit();
+        this.#committed = true;
+      }
+    } catch (caught) {
+      this.fault = caught instanceof Error ? caught : new Error(String(caught));
+      throw caught;
+    }
   }
 
   async return(): Promise<Step> {
     await this.#source.return?.();
     return { done: true, value: undefined };
   }
-
-  #give(): Step | null {
-    const [first] = this.#held;
-    if (first === undefined) return this.#committed ? { done: true, value: undefined } : null;
-    if (!this.#committed && this.#heldBytes - first.length < heldTailBytes) return null;
-    this.#held.shift();
-    this.#heldBytes -= first.length;
-    return { done: false, value: first };
-  }
-
-  readonly #arrived = (step: Step): Step | Promise<Step> => {
-    if (step.done === true) return this.#commit().then(this.#released, this.#failed);
-    this.#held.push(step.value);
-    this.#heldBytes += step.value.length;
-    return this.#give() ?? this.next();
-  };
-
-  readonly #released = (): Promise<Step> => {
-    this.#committed = true;
-    return this.next();
-  };
-
-  readonly #failed = (caught: unknown): never => {
-    this.fault = caught instanceof Error ? caught : new Error(String(caught));
-    throw caught;
-  };
 }

@@ -26,6 +26,7 @@ import type {
 } from "./context.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
+import { PieceBuffer, readWhole } from "./piece-buffer.ts";
 import { discard, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
 
 /** S3 User Guide "Amazon S3 multipart upload limits": smallest part but the last. */
@@ -75,9 +76,7 @@ async function putWhole(
   form: FormFile,
   { cluster, ports }: At,
 ): Promise<OperationAnswer> {
-  const parts: Uint8Array[] = [];
-  for await (const chunk of form.chunks()) parts.push(chunk);
-  const bytes = Buffer.concat(parts);
+  const bytes = await readWhole(form.chunks());
   const body: ClientBody = {
     lengthBytes: bytes.length,
     sha256: null,
@@ -262,11 +261,12 @@ class Split {
   }
 
   async rest(): Promise<Uint8Array> {
-    const parts: Uint8Array[] = this.#left === null ? [] : [this.#left];
+    const held = new PieceBuffer();
+    if (this.#left !== null) held.push(this.#left);
     for (let chunk = await this.#next(); chunk !== null; chunk = await this.#next()) {
-      parts.push(chunk);
+      held.push(chunk);
     }
-    return Buffer.concat(parts);
+    return held.whole();
   }
 
   async close(): Promise<void> {
