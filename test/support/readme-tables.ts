@@ -1,10 +1,12 @@
-// The README's tables of settings, metrics and commands, made from the code that declares them. The
+// The README's tables of settings, metrics, commands and operations, made from the code that declares them. The
 // README holds each between `<!-- settings -->` and `<!-- /settings -->`, and so on.
 
 import { metricFacts } from "../../proxy/admin/metric-names.ts";
 import { commands } from "../../proxy/cli/main-command.ts";
 import { settings } from "../../proxy/config/schema.ts";
 import { listSettings } from "../../proxy/config/setting-list.ts";
+import { refusals } from "../../proxy/operations/refusals.ts";
+import { S3Error } from "../../proxy/s3/errors.ts";
 import type { OperationFacts, OperationRouting } from "../../proxy/s3/operation.ts";
 import { operationFacts } from "../../proxy/s3/operation.ts";
 
@@ -81,10 +83,20 @@ function operationsTable(): string {
   return table(["Operations", "Where they go, and what they may be refused with"], rows);
 }
 
+function refusalsTable(): string {
+  const rows = refusals.map(({ code: name, operations, why }) => [
+    `${new S3Error(name).status} ${code(name)}`,
+    typeof operations === "string" ? operations : operations.join(", "),
+    why,
+  ]);
+  return table(["Answer", "Of", "When"], rows);
+}
+
 /** Name of a table's marks → its text. */
 export const readmeTables = {
   settings: settingsTable,
   metrics: metricsTable,
   commands: cliTable,
   operations: operationsTable,
+  refusals: refusalsTable,
 } as const satisfies Record<string, () => string>;
