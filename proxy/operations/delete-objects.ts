@@ -96,7 +96,7 @@ const unanswered: DeleteOutcome = {
   message: "The cluster did not say what became of this key, try again",
 };
 
-/** The work by key and version; what is refused beforehand has its outcome already. */
+/** The work by key, version and conditions; what is refused beforehand has its outcome already. */
 async function planned(
   entries: readonly DeleteEntry[],
   request: OperationRequest,
@@ -152,7 +152,13 @@ function refusalOf(
 /** S3 API Reference "Creating object key names". */
 const maxKeyBytes = 1024;
 
-function idOf({ key, versionId }: DeleteEntry): string {
+/** One key under two conditions is two entries. */
+function idOf(entry: DeleteEntry): string {
+  return `${rowIdOf(entry)}\0${JSON.stringify(entry.conditions)}`;
+}
+
+/** What a cluster's answer names. */
+function rowIdOf({ key, versionId }: Pick<DeleteEntry, "key" | "versionId">): string {
   return `${versionId ?? ""}\0${key}`;
 }
 
@@ -209,7 +215,7 @@ async function ask(cluster: ClusterId, tasks: readonly Task[], run: Run): Promis
   let failure: Error | null = null;
   let unknown = false;
   const parts = [
-    ...(inDocument.length === 0 ? [] : [{ part: inDocument, send: askForAll }]),
+    ...toldApart(inDocument).map((part) => ({ part, send: askForAll })),
     ...tasks
       .filter((task) => !inDocument.includes(task))
       .map((task) => ({ part: [task], send: askForOne })),
@@ -222,6 +228,21 @@ async function ask(cluster: ClusterId, tasks: readonly Task[], run: Run): Promis
     unknown ||= said.unknown;
   }
   return { outcomes: tasks.map((task) => outcomes.get(task) ?? unanswered), failure, unknown };
+}
+
+/** In the order asked, with no row of a document named twice: its answer could not be told apart. */
+function toldApart(tasks: readonly Task[]): readonly (readonly Task[])[] {
+  const documents: Task[][] = [];
+  const times = new Map<string, number>();
+  for (const task of tasks) {
+    const id = rowIdOf(task.entry);
+    const before = times.get(id) ?? 0;
+    times.set(id, before + 1);
+    const document = documents[before];
+    if (document === undefined) documents.push([task]);
+    else document.push(task);
+  }
+  return documents;
 }
 
 /** The part as it ended, whichever way. */
@@ -271,7 +292,7 @@ async function askForAll(
     return { outcomes: tasks.map(() => unanswered), failure, unknown: true };
   }
   const byId = new Map(rows.map((row) => [`${row.versionId ?? ""}\0${row.key}`, row.outcome]));
-  const outcomes = tasks.map(({ entry }) => withMessage(byId.get(idOf(entry)) ?? unanswered));
+  const outcomes = tasks.map(({ entry }) => withMessage(byId.get(rowIdOf(entry)) ?? unanswered));
   return { outcomes, failure: null, unknown: outcomes.includes(unanswered) };
 }
 

@@ -295,6 +295,32 @@ t.test("a condition that would be ignored is refused for its key", async (t) => 
   t.strictSame(left(headgate), ["k"]);
 });
 
+t.test("one key under different conditions is one entry for each", async (t) => {
+  const { url, s3, clusters } = await startTestHeadgate(t, { clusterSettings: "profile: aws" });
+  await s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  const rows: readonly (readonly [string, string | null, readonly string[]])[] = [
+    ["other", "mine", ["PreconditionFailed", "Deleted"]],
+    ["mine", "other", ["Deleted", "NoSuchKey"]],
+    ["other", "else", ["PreconditionFailed", "PreconditionFailed"]],
+    ["other", null, ["PreconditionFailed", "Deleted"]],
+  ];
+  for (const [first, second, said] of rows) {
+    const { ETag = "" } = await s3.send(
+      new PutObjectCommand({ Bucket: bucket, Key: "k", Body: "x" }),
+    );
+    const row = (tag: string | null): string => {
+      const condition = tag === null ? "" : `<ETag>${tag === "mine" ? ETag : `"${tag}"`}</ETag>`;
+      return `<Object><Key>k</Key>${condition}</Object>`;
+    };
+    const document = `<Delete>${row(first)}${row(second)}</Delete>`;
+    const text = await post({ url }, document, [["content-md5", md5(document)]]);
+    const outcomes = text.match(/(?<=<)Deleted(?=>)|(?<=<Code>)\w+/g);
+    t.strictSame([...(outcomes ?? [])], said, `${first}, ${second}`);
+    const kept = Object.values(clusters).flatMap((one) => one.objects(bucket)).length;
+    t.equal(kept, said.includes("Deleted") ? 0 : 1);
+  }
+});
+
 t.test("an unsigned caller deletes nothing", async (t) => {
   const headgate = await open(t, ["k"]);
   const answer = await fetch(`${headgate.url}/${bucket}?delete`, {
