@@ -5,7 +5,10 @@
 
 import { readTags } from "../s3/copy-document.ts";
 import { S3Error } from "../s3/errors.ts";
+import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
+import { isObjectSetting } from "../s3/object-setting.ts";
+import { operationFacts } from "../s3/operation.ts";
 import { queryValue } from "../s3/query.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { mutate } from "./mutation.ts";
@@ -14,6 +17,7 @@ import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
   discard,
+  documentLimitBytes,
   emptyAnswer,
   firstCandidate,
   isAbsenceKnown,
@@ -24,7 +28,10 @@ import {
 import { isMiss, visibleCopy } from "./visible-copy.ts";
 import { refuseConditions } from "./write-conditions.ts";
 
-/** GetObjectAcl, GetObjectTagging, GetObjectRetention, GetObjectLegalHold, GetObjectTorrent. */
+/**
+ * GetObjectAcl, GetObjectTagging, GetObjectRetention, GetObjectLegalHold, GetObjectTorrent.
+ * @throws S3Error NotImplemented where a server that does not know the sub-resource answers the object.
+ */
 export async function readObjectSetting(
   request: OperationRequest,
   ports: OperationPorts,
@@ -33,7 +40,18 @@ export async function readObjectSetting(
   const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
   if (response.status === 404 && !isAbsenceKnown(request, ports)) response.body.cancel();
   if (response.status === 404) assertAbsenceKnown(request, ports);
-  return passOn(response, cluster);
+  if (response.status !== 200) return passOn(response, cluster);
+  const { subresource } = operationFacts[request.operation];
+  const isLong = Number(fieldValue(response.headers, "content-length") ?? 0) > documentLimitBytes;
+  if (isLong) response.body.cancel();
+  const document = isLong ? null : await readDocument(response);
+  if (document === null || !isObjectSetting(subresource ?? "", document)) {
+    throw new S3Error("NotImplemented", {
+      message: `${request.operation} is not known to the cluster of the object`,
+    });
+  }
+  const headers = response.headers.filter(([name]) => name !== "content-length");
+  return { status: 200, headers, body: document, cluster };
 }
 
 /** SelectObjectContent: asked with a document, answered by a stream of any length. */

@@ -95,6 +95,17 @@ const notImplemented: readonly Omit<RefusalRow, "code">[] = [
     from: { "operations/object-setting.ts": 2 },
   },
   {
+    operations: [
+      "GetObjectAcl",
+      "GetObjectLegalHold",
+      "GetObjectRetention",
+      "GetObjectTagging",
+      "GetObjectTorrent",
+    ],
+    why: "the cluster answers something else, so it does not know the setting",
+    from: { "operations/object-setting.ts": 1 },
+  },
+  {
     operations: "writes of bucket settings",
     why: "a cluster of the bucket does not know the setting",
     from: { "operations/bucket-setting.ts": 1 },
@@ -136,7 +147,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     why: "no cluster can take it: those of the bucket were removed, or none fits a new one",
     from: {
       "gateway/placing.ts": 2,
-      "operations/bucket.ts": 1,
+      "operations/bucket-creation.ts": 1,
       "operations/delete-objects.ts": 1,
       "operations/send.ts": 1,
       "operations/visible-copy.ts": 1,
@@ -239,7 +250,7 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
     why: "the placement of the bucket is changing, or changed during the request",
     from: {
       "gateway/placing.ts": 2,
-      "operations/bucket.ts": 1,
+      "operations/bucket-record.ts": 1,
       "operations/mutation.ts": 1,
       "operations/single-cluster.ts": 1,
     },

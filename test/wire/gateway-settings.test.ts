@@ -227,6 +227,36 @@ t.test("what is taken away is 204, however an RGW says it", async (t) => {
   t.equal(failed.status, 500, "a failure that left tags behind stays one");
 });
 
+t.test(
+  "an object that a cluster answers for a setting of it is 501, the setting is passed on",
+  async (t) => {
+    const { rgw, ask } = await openScene(t);
+    const list = '<?xml version="1.0"?><ListBucketResult></ListBucketResult>';
+    const settings = {
+      acl: "<AccessControlPolicy><Owner></Owner></AccessControlPolicy>",
+      "legal-hold": "<LegalHold><Status>ON</Status></LegalHold>",
+      retention:
+        '<?xml version="1.0" encoding="UTF-8"?><Retention><Mode>GOVERNANCE</Mode></Retention>',
+      tagging:
+        '<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet></TagSet></Tagging>',
+      torrent: "d4:infod6:lengthi1eee",
+    };
+    for (const [name, document] of Object.entries(settings)) {
+      const got = async (body: string) => {
+        rgw.put("/rep/k", body);
+        const { status, code, body: text } = await ask("GET", "/rep/k", { query: `${name}=` });
+        return { status, code, text };
+      };
+      t.match(await got(document), { status: 200, text: document }, name);
+      for (const other of ["secret bytes", "", list, "d for dog", "x".repeat(9 * 1024 * 1024)]) {
+        const answer = await got(other);
+        t.match(answer, { status: 501, code: "NotImplemented" }, `${name}: ${other.slice(0, 40)}`);
+        t.notMatch(answer.text, "secret bytes", "nothing of the object");
+      }
+    }
+  },
+);
+
 t.test("the usage of the proxy's own user is told to nobody", async (t) => {
   const { rgw, ask } = await openScene(t);
   const before = rgw.requests.length;

@@ -1,0 +1,25 @@
+// Whether what a server answers to a GET of an object's setting is that setting. One that does not know
+// the sub-resource answers the object itself, or a list (S3 API Reference, "Response Syntax" of each).
+
+import { readXml } from "./xml.ts";
+
+const maxBytes = 8 * 1024 * 1024;
+
+/** Sub-resource → root of its document. */
+const roots: ReadonlyMap<string, string> = new Map([
+  ["acl", "AccessControlPolicy"],
+  ["legal-hold", "LegalHold"],
+  ["retention", "Retention"],
+  ["tagging", "Tagging"],
+]);
+
+/** A torrent is a bencoded dictionary: `d8:announce…`. */
+const torrent = /^d\d+:/;
+
+export function isObjectSetting(subresource: string, document: Uint8Array): boolean {
+  if (subresource === "torrent") {
+    return torrent.test(Buffer.from(document.subarray(0, 16)).toString("latin1"));
+  }
+  const reading = readXml(document, { maxBytes });
+  return reading.kind === "document" && reading.root.name === roots.get(subresource);
+}
