@@ -61,9 +61,10 @@ async function parts(
 }
 
 async function testRepairs(lab: Lab, test: RealTest): Promise<void> {
+  const clusters = lab.clusters({ a: 1, b: 0 }).slice(0, 1);
   const headgate = await lab.headgate({
     name: "repairs",
-    clusters: lab.clusters({ a: 1, b: 0 }).slice(0, 1),
+    clusters,
     prefix: "/headgate-repairs/",
   });
   const client = lab.client(headgate);
@@ -210,6 +211,17 @@ async function testRepairs(lab: Lab, test: RealTest): Promise<void> {
   uploadProperties(scene);
   repairProperties(scene);
   shieldProperties(scene);
+  if (lab.rgw.generation !== 16) return;
+  const misled = await lab.headgate({
+    name: "repairs-misled",
+    clusters: clusters.map((cluster) => ({ ...cluster, profile: "aws" })),
+    prefix: "/headgate-repairs-misled/",
+  });
+  const named: RealTest = (name, run) => test(`${name}, under the profile aws`, run);
+  const bucket = "repairs-misled";
+  const misledClient = lab.client(misled);
+  await misledClient.send(new CreateBucketCommand({ Bucket: bucket }));
+  repairProperties({ ...scene, test: named, headgate: misled, client: misledClient, bucket });
 }
 
 for (const generation of [16, 18] as const) withLab(t, [], testRepairs, { generation });
