@@ -7,7 +7,7 @@ import { clientInstallLine, clientPrograms } from "./support/client-programs.ts"
 import { withLab } from "./support/lab.ts";
 import { keysOf } from "./support/s3.ts";
 
-const names = new Set(["cli2", "s3cmd", "rclone", "restic", "boto-old"]);
+const names = new Set(["cli2", "s3cmd", "rclone", "restic", "boto-old", "boto-new"]);
 const programs = clientPrograms.filter(({ name }) => names.has(name));
 
 withLab(
