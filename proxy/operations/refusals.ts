@@ -18,7 +18,7 @@ export const operationGroups = {
   lists: ({ routing }) => routing === "merged",
 } as const satisfies Readonly<Record<string, (facts: OperationFacts) => boolean>>;
 
-export type RefusalCode = "NotImplemented" | "ServiceUnavailable" | "SlowDown" | "DrainRefused";
+type RefusalCode = "NotImplemented" | "ServiceUnavailable" | "SlowDown" | "DrainRefused";
 
 export interface RefusalRow {
   readonly code: RefusalCode;
