@@ -2,9 +2,10 @@
 // has none of them. Such a bucket stays where it is, empty or not; a versioned one must (placement.md §7).
 
 import type { CancelSignal } from "../placement/ports.ts";
+import { profiles } from "../placement/profiles.ts";
 import type { S3Operation } from "../s3/operation.ts";
-import { isPrivateAcl } from "../s3/setting-text.ts";
-import { comparedSettings, type DriftPorts, tellSetting } from "./drift-reading.ts";
+import { isAwsDefault, isPrivateAcl } from "../s3/setting-text.ts";
+import { comparedSettings, type DriftPorts, subresourceOf, tellSetting } from "./drift-reading.ts";
 import type { BucketPlace } from "./emptiness.ts";
 
 /** All that a bucket can be given: what its clusters are compared by, and what few of them know. */
@@ -37,8 +38,11 @@ async function isKept(
   signal: CancelSignal,
 ): Promise<boolean> {
   const told = await tellSetting({ read }, place, ports, signal);
-  if (told.kind === "set") return !(read === "GetBucketAcl" && isPrivateAcl(told.document));
-  return told.kind === "unreadable";
+  if (told.kind !== "set") return told.kind === "unreadable";
+  if (read === "GetBucketAcl") return !isPrivateAcl(told.document);
+  // On any other server somebody asked for it.
+  const isAws = profiles.aws === ports.facts(place.cluster);
+  return !(isAws && isAwsDefault(subresourceOf(read), told.document));
 }
 
 /** Whether a bucket is versioned, has object lock, or was versioned once: it stays on its cluster. */

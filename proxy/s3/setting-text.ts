@@ -42,6 +42,35 @@ export function isPrivateAcl(document: Uint8Array): boolean {
   return isOwners && childText(grant, "Permission") === "FULL_CONTROL";
 }
 
+const publicAccessBlocks = [
+  "BlockPublicAcls",
+  "IgnorePublicAcls",
+  "BlockPublicPolicy",
+  "RestrictPublicBuckets",
+] as const;
+
+/** Whether a setting is what AWS S3 gives each new bucket, since 2023 (S3 User Guide, default settings). */
+export function isAwsDefault(subresource: string, document: Uint8Array): boolean {
+  const reading = readXml(document, { maxBytes: maxSettingBytes });
+  if (reading.kind === "error") return false;
+  const { root } = reading;
+  const [rule, ...others] = root.children;
+  switch (subresource) {
+    case "publicAccessBlock":
+      return publicAccessBlocks.every((name) => childText(root, name) === "true");
+    case "ownershipControls":
+      return (
+        others.length === 0 && childText(rule ?? root, "ObjectOwnership") === "BucketOwnerEnforced"
+      );
+    case "encryption": {
+      const by = rule === undefined ? null : childOf(rule, "ApplyServerSideEncryptionByDefault");
+      return others.length === 0 && by !== null && childText(by, "SSEAlgorithm") === "AES256";
+    }
+    default:
+      return false;
+  }
+}
+
 function ownerOf(root: XmlElement): string | null {
   const owner = childOf(root, "Owner");
   return owner === null ? null : childText(owner, "ID");

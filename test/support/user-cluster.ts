@@ -151,6 +151,9 @@ function serve(
   }
   const refusal = refusalOf(cluster.owners.get(bucket), uid);
   if (refusal !== null) return refuse(response, ...refusal);
+  if (request.method === "GET" && query.startsWith("policy")) {
+    return refuse(response, 404, "NoSuchBucketPolicy");
+  }
   if (request.method === "DELETE") {
     if (key === undefined) cluster.owners.delete(bucket);
     response.writeHead(204);

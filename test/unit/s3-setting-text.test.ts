@@ -1,7 +1,7 @@
 // Which documents of a setting say the same, and which do not.
 
 import t from "tap";
-import { aclOwner, isPrivateAcl, settingText } from "../../proxy/s3/setting-text.ts";
+import { aclOwner, isAwsDefault, isPrivateAcl, settingText } from "../../proxy/s3/setting-text.ts";
 
 const textOf = (subresource: string, document: string): string | null =>
   settingText(subresource, Buffer.from(document));
@@ -92,5 +92,40 @@ t.test("the ACL that a bucket begins with is its owner's alone", async (t) => {
   ] as const) {
     t.not(document, begun, what);
     t.equal(isPrivate(document), false, what);
+  }
+});
+
+t.test("what AWS gives each new bucket is nobody's setting", async (t) => {
+  const names = [
+    "BlockPublicAcls",
+    "IgnorePublicAcls",
+    "BlockPublicPolicy",
+    "RestrictPublicBuckets",
+  ];
+  const block = (not: string) =>
+    `<PublicAccessBlockConfiguration>${names.map((name) => `<${name}>${name !== not}</${name}>`).join("")}</PublicAccessBlockConfiguration>`;
+  const owner = (who: string) =>
+    `<OwnershipControls><Rule><ObjectOwnership>${who}</ObjectOwnership></Rule></OwnershipControls>`;
+  const rule = (algorithm: string) =>
+    `<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>${algorithm}</SSEAlgorithm></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>false</BucketKeyEnabled></Rule>`;
+  const encryption = (rules: string) =>
+    `<ServerSideEncryptionConfiguration>${rules}</ServerSideEncryptionConfiguration>`;
+  for (const [subresource, document, isDefault] of [
+    ["publicAccessBlock", block(""), true],
+    ...names.map((name) => ["publicAccessBlock", block(name), false] as const),
+    ["ownershipControls", owner("BucketOwnerEnforced"), true],
+    ["ownershipControls", owner("ObjectWriter"), false],
+    ["encryption", encryption(rule("AES256")), true],
+    ["encryption", encryption(rule("aws:kms")), false],
+    ["encryption", encryption(rule("AES256") + rule("aws:kms")), false],
+    ["encryption", encryption(""), false],
+    ["cors", encryption(rule("AES256")), false],
+    ["encryption", "AES256", false],
+  ] as const) {
+    t.equal(
+      isAwsDefault(subresource, Buffer.from(document)),
+      isDefault,
+      `${subresource} ${document}`,
+    );
   }
 });
