@@ -90,7 +90,9 @@ t.test("credentials, dates, hops and cookies end here", async (t) => {
     ["range", "bytes=0-1"],
   ];
   t.strictSame(forwarded(nominated), [["range", "bytes=0-1"]]);
-  t.strictSame(forwarded([["connection", "range"], ...nominated.slice(2)]), []);
+  const encoded: HeaderList = [["accept-encoding", "br"]];
+  t.strictSame(forwarded([["connection", "close"], ...encoded]), encoded);
+  t.strictSame(forwarded([["connection", "accept-encoding"], ...encoded]), []);
 });
 
 t.test("a name that is none of those we know does not travel", async (t) => {

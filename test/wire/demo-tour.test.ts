@@ -13,7 +13,7 @@ t.test("the tour reaches its end, says what it saw and exits 0", async (t) => {
   const run = spawnSync(process.execPath, [...process.execArgv, "proxy/main.ts", "demo"], {
     cwd: root,
     encoding: "utf8",
-    timeout: 30_000,
+    timeout: 90_000,
   });
   t.equal(run.status, 0, run.stderr);
   t.match(run.stdout, /is refused: 503 DrainRefused, Retry-After 300 s/);
@@ -26,7 +26,7 @@ t.test("with --json each step is one JSON object, and nothing else is printed", 
   const run = spawnSync(process.execPath, [...process.execArgv, ...flags], {
     cwd: root,
     encoding: "utf8",
-    timeout: 30_000,
+    timeout: 90_000,
   });
   t.equal(run.status, 0, run.stderr);
   const steps: unknown[] = run.stdout
