@@ -2,11 +2,13 @@
 // upstream copied or the bytes went through here.
 
 import type { UpstreamResponse } from "../placement/ports.ts";
+import { readChecksumField } from "../s3/checksum.ts";
 import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
 import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import { type ClusterId, noTenant } from "../s3/names.ts";
+import type { XmlElement } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   assertAbsenceKnown,
@@ -74,15 +76,33 @@ export function throughAnswer(
     readonly state: SourceState;
     readonly cluster: ClusterId;
     readonly etag: string | null;
+    /** What the cluster says that it has, ChecksumCRC32 and its like. */
+    readonly checksums: readonly XmlElement[];
     /** Of the write's answer. */
     readonly headers: HeaderList;
   },
 ): OperationAnswer {
-  const { state, cluster, etag, headers } = made;
+  const { state, cluster, etag, checksums } = made;
+  // Of a copy they are told in the document.
+  const headers = made.headers.filter(([field]) => !field.startsWith(checksumPrefix));
   const name = request.operation === "UploadPartCopy" ? "CopyPartResult" : "CopyObjectResult";
   const lastModified = new Date(ports.clock.nowMs()).toISOString();
-  const document = copyResultDocument(name, { etag, lastModified, checksums: [] });
+  const document = copyResultDocument(name, { etag, lastModified, checksums });
   return answerOf(document, { cluster, headers, versionId: state.versionId });
+}
+
+const checksumPrefix = "x-amz-checksum-";
+
+/** `ChecksumSHA256` of `x-amz-checksum-sha256`, and ChecksumType, of the answer to a write. */
+export function checksumElements(headers: HeaderList): readonly XmlElement[] {
+  return headers.flatMap(([name, value]) => {
+    const known = readChecksumField(name);
+    if (known !== null)
+      return [{ name: `Checksum${known.toUpperCase()}`, text: value, children: [] }];
+    return name === `${checksumPrefix}type`
+      ? [{ name: "ChecksumType", text: value, children: [] }]
+      : [];
+  });
 }
 
 const versionField = "x-amz-copy-source-version-id";

@@ -200,7 +200,13 @@ async function complete(
   // Encryption is told when an upload begins, the version when it ends.
   const headers = [...upload.headers, ...response.headers];
   const { state, target: cluster } = plan;
-  return throughAnswer(request, ports, { state, cluster, etag, headers: distinct(headers) });
+  return throughAnswer(request, ports, {
+    state,
+    cluster,
+    etag,
+    checksums: reading.checksums,
+    headers: distinct(headers),
+  });
 }
 
 function distinct(headers: HeaderList): HeaderList {

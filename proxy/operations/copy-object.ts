@@ -9,13 +9,19 @@ import {
   destinationFields,
   readDirectives,
   requestTags,
+  sourceChecksum,
 } from "../s3/copy-fields.ts";
 import { copyParts } from "../s3/copy-parts.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
+import {
+  checksumElements,
+  headersOnCluster,
+  onClusterAnswer,
+  throughAnswer,
+} from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { sourcePartBytes } from "./copy-part-size.ts";
 import { openGate, readShortBody } from "./gate.ts";
@@ -123,10 +129,11 @@ async function copyInOnePiece(
   const body = await openSource(request, ports, { state, range: null, signal: request.signal });
   const gate = await openGate(body, { verifySha256: false, commit: () => mutation.commit() });
   try {
+    const keeps = ports.facts(target).verifiesChecksums;
     const sent = upstreamRequest(request, {
       operation: "PutObject",
       query: [],
-      headers: fields,
+      headers: keeps ? [...fields, ...sourceChecksum(state.headers)] : fields,
       body: gate.body,
     });
     const response = await ports.upstream.send(target, sent, request.signal);
@@ -137,6 +144,7 @@ async function copyInOnePiece(
       state,
       cluster: target,
       etag,
+      checksums: checksumElements(response.headers),
       headers: response.headers,
     });
   } catch (caught) {

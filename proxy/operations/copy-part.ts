@@ -9,7 +9,12 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { headersOnCluster, onClusterAnswer, throughAnswer } from "./copy-answer.ts";
+import {
+  checksumElements,
+  headersOnCluster,
+  onClusterAnswer,
+  throughAnswer,
+} from "./copy-answer.ts";
 import { openGate, readShortBody } from "./gate.ts";
 import { type PinnedRequest, pinOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
@@ -100,7 +105,9 @@ async function copyThrough(
       if (response.status !== 200) return passOn(response, cluster);
       await readDocument(response);
       const etag = fieldValue(response.headers, "etag");
-      return throughAnswer(request, ports, { state, cluster, etag, headers: response.headers });
+      const { headers } = response;
+      const checksums = checksumElements(headers);
+      return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
     } catch (caught) {
       throw gate.fault() ?? caught;
     }

@@ -53,7 +53,13 @@ export async function lookAtSource(
   const { response, cluster } = await visibleCopy(
     { ...request, record, candidates },
     ports,
-    (one) => ports.upstream.send(one, sourceRequest(request, "HeadObject"), request.signal),
+    (one) => {
+      const shown: HeaderList = ports.facts(one).verifiesChecksums
+        ? [["x-amz-checksum-mode", "ENABLED"]]
+        : [];
+      const asked = sourceRequest(request, "HeadObject", shown);
+      return ports.upstream.send(one, asked, request.signal);
+    },
   );
   await discard(response);
   if (response.status !== 200) throw absence(response, request);

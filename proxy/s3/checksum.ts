@@ -65,6 +65,12 @@ function algorithmOf(name: string): string | null {
   return algorithmName.test(rest) ? rest : null;
 }
 
+/** The algorithm that a field names, of those that can be computed. @param name lower-case */
+export function readChecksumField(name: string): ChecksumAlgorithm | null {
+  const algorithm = algorithmOf(name);
+  return algorithm !== null && isAlgorithm(algorithm) ? algorithm : null;
+}
+
 /** Whether checksums of this name can be computed. */
 export function isAlgorithm(text: string): text is ChecksumAlgorithm {
   return Object.hasOwn(valueBytes, text);

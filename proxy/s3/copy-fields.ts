@@ -2,7 +2,9 @@
 // fields of the source or of the request, as x-amz-metadata-directive says, the rest of the request's
 // own (S3 API Reference CopyObject). ACL, storage class and encryption never come from the source.
 
+import { checksumValue, readChecksumField } from "./checksum.ts";
 import { copySourceField } from "./copy-source.ts";
+import { isMultipart } from "./entity-tags.ts";
 import { S3Error } from "./errors.ts";
 import { fieldValue, type HeaderList } from "./headers.ts";
 
@@ -38,7 +40,6 @@ const requestFields: ReadonlySet<string> = new Set([
   "if-match",
   "if-none-match",
   "range",
-  "x-amz-checksum-algorithm",
   "x-amz-sdk-checksum-algorithm",
   "x-amz-source-expected-bucket-owner",
 ]);
@@ -79,13 +80,32 @@ export function destinationFields(
 ): HeaderList {
   const { directives, tags } = options;
   const own = request.filter(
-    ([name]) => !requestFields.has(name) && !name.startsWith(copySourceField),
+    ([name]) =>
+      !requestFields.has(name) &&
+      !name.startsWith(copySourceField) &&
+      !name.startsWith("x-amz-checksum-"),
   );
   const replaces = directives.metadata === "REPLACE";
   return [
     ...(replaces ? own : [...own.filter(isNotDescribing), ...source.filter(isDescribing)]),
     ...(tags === "" ? [] : [[taggingField, tags] as const]),
   ];
+}
+
+/**
+ * The checksum of the source that a copy in one piece has, too, and is verified by: one of the whole
+ * object, not one of the checksums of its parts.
+ */
+export function sourceChecksum(source: HeaderList): HeaderList {
+  const type = fieldValue(source, "x-amz-checksum-type");
+  const ofParts = isMultipart(fieldValue(source, "etag") ?? "");
+  if (type === null ? ofParts : type !== "FULL_OBJECT") return [];
+  return source
+    .filter(([name, value]) => {
+      const algorithm = readChecksumField(name);
+      return algorithm !== null && checksumValue(algorithm, value) !== null;
+    })
+    .slice(0, 1);
 }
 
 /** The tags that the request itself names. */
