@@ -149,11 +149,9 @@ function serve(
   if (request.method === "PUT" && key === undefined) {
     return make(cluster, user === null ? null : { bucket, uid }, response);
   }
-  const refusal = refusalOf(cluster.owners.get(bucket), uid);
+  const refusal =
+    refusalOf(cluster.owners.get(bucket), uid) ?? missingOf(`${request.method} ${query}`);
   if (refusal !== null) return refuse(response, ...refusal);
-  if (request.method === "GET" && query.startsWith("policy")) {
-    return refuse(response, 404, "NoSuchBucketPolicy");
-  }
   if (request.method === "DELETE") {
     if (key === undefined) cluster.owners.delete(bucket);
     response.writeHead(204);
@@ -164,6 +162,11 @@ function serve(
 function refusalOf(owner: string | undefined, uid: string): [number, string] | null {
   if (owner === undefined) return [404, "NoSuchBucket"];
   return owner === uid ? null : [403, "AccessDenied"];
+}
+
+/** Its buckets have no policies; every other setting is empty. */
+function missingOf(asked: string): [number, string] | null {
+  return asked.startsWith("GET policy") ? [404, "NoSuchBucketPolicy"] : null;
 }
 
 function listOwn(cluster: UserCluster, uid: string, response: ServerResponse): void {

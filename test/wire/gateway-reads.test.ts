@@ -57,21 +57,24 @@ t.test("GetObjectAttributes is made from what HEAD tells", async (t) => {
   }
 });
 
-t.test("an upstream that answers GetObjectAttributes is believed, unless it is an RGW", async (t) => {
-  const { rgw, ask } = await openScene(t, "aws", { nameless: true });
-  const document = "<GetObjectAttributesResponse><ETag>abc</ETag></GetObjectAttributesResponse>";
-  rgw.intercept = (request) =>
-    request.query.has("attributes")
-      ? rgwAnswer("200 OK", ["Content-Type: application/xml"], document)
-      : null;
-  const headers: Fields = [["x-amz-object-attributes", "ETag"]];
-  t.equal((await ask("GET", "/rep/k", { query: "attributes=", headers })).body, document);
-  // What it answers is the object, whose owner can make it say anything.
-  rgw.nameless = false;
-  rgw.put("/rep/k", "content");
-  const answer = await ask("GET", "/rep/k", { query: "attributes=", headers });
-  t.match(answer.body, "<ETag>9a0364b9e99bb480dd25e1f0284c8555</ETag>");
-});
+t.test(
+  "an upstream that answers GetObjectAttributes is believed, unless it is an RGW",
+  async (t) => {
+    const { rgw, ask } = await openScene(t, "aws", { nameless: true });
+    const document = "<GetObjectAttributesResponse><ETag>abc</ETag></GetObjectAttributesResponse>";
+    rgw.intercept = (request) =>
+      request.query.has("attributes")
+        ? rgwAnswer("200 OK", ["Content-Type: application/xml"], document)
+        : null;
+    const headers: Fields = [["x-amz-object-attributes", "ETag"]];
+    t.equal((await ask("GET", "/rep/k", { query: "attributes=", headers })).body, document);
+    // What it answers is the object, whose owner can make it say anything.
+    rgw.nameless = false;
+    rgw.put("/rep/k", "content");
+    const answer = await ask("GET", "/rep/k", { query: "attributes=", headers });
+    t.match(answer.body, "<ETag>9a0364b9e99bb480dd25e1f0284c8555</ETag>");
+  },
+);
 
 t.test("GetObjectAttributes fails as the object does", async (t) => {
   const { rgw, ask } = await openScene(t);
