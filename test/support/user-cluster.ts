@@ -142,8 +142,8 @@ function serve(
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  const [path = "", query = ""] = (request.url ?? "").split("?");
-  const [, bucket = "", key] = decodeURIComponent(path).split("/");
+  const { pathname, search: query } = new URL(request.url ?? "", cluster.url);
+  const [, bucket = "", key] = decodeURIComponent(pathname).split("/");
   const uid = user?.uid ?? "anonymous";
   if (bucket === "") return listOwn(cluster, uid, response);
   if (request.method === "PUT" && key === undefined) {
@@ -166,7 +166,7 @@ function refusalOf(owner: string | undefined, uid: string): [number, string] | n
 
 /** Its buckets have no policies; every other setting is empty. */
 function missingOf(asked: string): [number, string] | null {
-  return asked.startsWith("GET policy") ? [404, "NoSuchBucketPolicy"] : null;
+  return asked.startsWith("GET ?policy") ? [404, "NoSuchBucketPolicy"] : null;
 }
 
 function listOwn(cluster: UserCluster, uid: string, response: ServerResponse): void {
