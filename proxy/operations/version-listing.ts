@@ -1,5 +1,5 @@
-// ListObjectVersions over the clusters of a bucket. A versioned bucket is on one cluster, whose list is
-// passed on; where a bucket is on several, each key's versions are those of its visible copy.
+// ListObjectVersions over the clusters of a bucket. A versioned bucket is on one cluster, and its list is
+// that cluster's; where a bucket is on several, each key's versions are those of its visible copy.
 
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
