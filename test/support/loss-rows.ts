@@ -302,6 +302,9 @@ function copyRow(name: string, from: "home" | "away", size: "short" | "long" | "
       else await at.put(source(at), size === "short" ? "source" : long("s"));
       await at.put(target(at), "before");
       const headers = [["x-amz-copy-source", source(at)]] as const;
+      // The first copy proves the size of the parts, by a read that none after it makes.
+      if (size === "parts")
+        await at.must({ method: "PUT", path: at.on(at.home, "first"), headers });
       return () => at.send({ method: "PUT", path: target(at), headers });
     },
     state: async (at) => ({
