@@ -23,6 +23,16 @@ function served(scope: OperationFacts["scope"]): readonly Named[] {
 const initiated =
   "<InitiateMultipartUploadResult><UploadId>2~x</UploadId></InitiateMultipartUploadResult>";
 
+/** What the settings of an object are answered with; others may be empty. */
+const settings: readonly (readonly [RegExp, string])[] = [
+  [/[?&]uploads=/, initiated],
+  [/^GET \S*\/\S+[?&]acl=/, "<AccessControlPolicy/>"],
+  [/^GET \S*[?&]legal-hold=/, "<LegalHold/>"],
+  [/^GET \S*[?&]retention=/, "<Retention/>"],
+  [/^GET \S*\/\S+[?&]tagging=/, "<Tagging/>"],
+  [/^GET \S*[?&]torrent=/, "d8:announce0:e"],
+];
+
 async function open(t: Test) {
   const users = [{ uid: "service", ...clusterKeys }];
   const a = await startUserCluster(t, users);
@@ -36,7 +46,7 @@ async function open(t: Test) {
   await s3.send(new CreateBucketCommand({ Bucket: "routed" }));
   const said = (line: string): Said => ({
     status: line.startsWith("DELETE") ? 204 : 200,
-    body: line.includes("uploads") ? initiated : "",
+    body: settings.find(([asked]) => asked.test(line))?.[1] ?? "",
   });
   for (const cluster of [a, b]) cluster.say = said;
   /** Asks, and gives which clusters were asked: for a setting by its method, for an object in any way. */
