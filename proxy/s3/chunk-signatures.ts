@@ -20,6 +20,8 @@ export interface ChunkSigning {
 export class SignatureChain {
   readonly #signing: ChunkSigning;
   #previous: string;
+  /** What the last signature that was looked at has to be made of, for the client to compare. */
+  stringToSign = "";
 
   constructor(signing: ChunkSigning) {
     this.#signing = signing;
@@ -38,8 +40,8 @@ export class SignatureChain {
 
   #isNext(kind: string, hashes: string, signature: string): boolean {
     const { key, amzDate, scope } = this.#signing;
-    const text = `${kind}\n${amzDate}\n${scope}\n${this.#previous}\n${hashes}`;
-    const expected = signatureOf(key, text);
+    this.stringToSign = `${kind}\n${amzDate}\n${scope}\n${this.#previous}\n${hashes}`;
+    const expected = signatureOf(key, this.stringToSign);
     this.#previous = expected;
     return (
       signature.length === expected.length &&

@@ -95,7 +95,8 @@ export class ChunkTrailer {
       if (this.#signature === null) return malformed(`Trailer "${signatureField}" is missing`);
       if (!chain.isTrailerSigned(hash("sha256", this.#signed), this.#signature)) {
         const message = "The signature of the trailer does not match it";
-        return failed(new S3Error("SignatureDoesNotMatch", { message }));
+        const details = { StringToSign: chain.stringToSign, SignatureProvided: this.#signature };
+        return failed(new S3Error("SignatureDoesNotMatch", { message, details }));
       }
     }
     return { kind: "end", blankMayFollow: this.#endedWithLf };

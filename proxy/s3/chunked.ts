@@ -123,7 +123,7 @@ export class ChunkedDecoder {
     this.#state = "data-end";
     if (this.#chain === null || this.#chunkHash === null) return null;
     const signed = this.#chain.isChunkSigned(this.#chunkHash.digest("hex"), this.#chunkSignature);
-    return signed ? null : wrongSignature();
+    return signed ? null : wrongSignature(this.#chain.stringToSign, this.#chunkSignature);
   }
 
   #gather(input: Buffer, from: number, to: number): S3Error | null {
@@ -202,7 +202,7 @@ export class ChunkedDecoder {
 
   #lastChunk(signature: string): S3Error | null {
     if (this.#chain !== null && !this.#chain.isChunkSigned(emptyPayloadHash, signature)) {
-      return wrongSignature();
+      return wrongSignature(this.#chain.stringToSign, signature);
     }
     if (this.#givenBytes !== this.#options.decodedLengthBytes) return new S3Error("IncompleteBody");
     this.#state = "trailer";
@@ -222,9 +222,10 @@ export class ChunkedDecoder {
   }
 }
 
-function wrongSignature(): S3Error {
+function wrongSignature(text: string, signature: string): S3Error {
   return new S3Error("SignatureDoesNotMatch", {
     message: "The signature of a chunk does not match its data",
+    details: { StringToSign: text, SignatureProvided: signature },
   });
 }
 

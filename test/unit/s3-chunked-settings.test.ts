@@ -3,7 +3,8 @@
 
 import t from "tap";
 import { ChunkedDecoder } from "../../proxy/s3/chunked.ts";
-import { chunkFrame, frameBytes } from "../support/s3-chunked.ts";
+import { signatureOf } from "../../proxy/s3/sigv4.ts";
+import { chunkFrame, frameBytes, spoiled } from "../support/s3-chunked.ts";
 import { beginChecksum, decode, seed, signing } from "../support/s3-decode.ts";
 
 t.test("only the last chunk may be shorter than the smallest", async (t) => {
@@ -77,5 +78,28 @@ t.test("half a line end behind a trailer without CR is no end", async (t) => {
   for (const [end, seen] of ends) {
     const whole = [Buffer.from(`${body}${end}`)];
     t.equal(decode(whole, { decodedLengthBytes: 5, trailer: "crc32" }), seen, JSON.stringify(end));
+  }
+});
+
+t.test("a wrong signature of a chunk or a trailer tells what it has to be made of", async (t) => {
+  const trailer = ["x-amz-checksum-crc32", "NhCmhg=="] as const;
+  const body = frameBytes(
+    chunkFrame(Buffer.from("hello"), { chunkBytes: 3, trailer, seed }),
+  ).toString("latin1");
+  const signatures = [...body.matchAll(/(?:;chunk-|trailer-)signature[=:]([0-9a-f]{64})/g)];
+  t.equal(signatures.length, 4);
+  for (const [, right = ""] of signatures) {
+    const decoder = new ChunkedDecoder({
+      decodedLengthBytes: 5,
+      signing,
+      signedTrailer: true,
+      trailer: "crc32",
+      beginChecksum,
+    });
+    const wrong = spoiled(`${right}\r\n`).trim();
+    const result = decoder.push(Buffer.from(body.replace(right, wrong), "latin1"));
+    const details = result.kind === "error" ? result.error.details : {};
+    t.equal(details["SignatureProvided"], wrong);
+    t.equal(signatureOf(signing.key, details["StringToSign"] ?? ""), right);
   }
 });
