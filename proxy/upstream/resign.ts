@@ -89,7 +89,7 @@ export function resign(
         path,
         query,
         host: host ?? authority,
-        headers,
+        headers: headers.filter(isSignedAlike),
         payloadHash: payloadHash(request),
         region: dialect.region,
         credentials: options.credentials,
@@ -103,6 +103,11 @@ export function resign(
   // Not signed: RGW has it rewritten by whatever stands in front of it.
   if (forwardedFor !== "") fields.push("x-forwarded-for", forwardedFor);
   return { target: query === "" ? path : `${path}?${query}`, fields, host };
+}
+
+/** A tab is signed as a blank, and RGW signs it as it is; fields of S3 itself must be signed. */
+function isSignedAlike([name, value]: HeaderField): boolean {
+  return name.startsWith("x-amz-") || !value.includes("\t");
 }
 
 /** Nobody's for requests of our own. */
