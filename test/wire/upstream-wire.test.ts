@@ -224,6 +224,21 @@ t.test("fields go out byte-true, ours once, the connection's own never", async (
   );
 });
 
+t.test("a Content-Type with a tab is sent as it is, and not signed", async (t) => {
+  const server = await echo(t);
+  const a = adapter(t, { endpoints: [server.url] });
+  for (const [type, isSigned] of [
+    ["a\tb", false],
+    ["a b", true],
+  ] as const) {
+    const head = await server.headOf(a, { headers: [["content-type", type]] });
+    t.ok(head.includes(`content-type: ${type}`));
+    const signed = /SignedHeaders=([^,]*)/.exec(head.join("\n"))?.[1]?.split(";") ?? [];
+    t.equal(signed.includes("content-type"), isSigned, "RGW signs a tab as it is, AWS as a blank");
+    t.ok(signed.includes("host"));
+  }
+});
+
 t.test("answers lose hop-by-hop fields and nothing else", async (t) => {
   const server = await rawServer(t, async (connection) => {
     await connection.head();
