@@ -1,76 +1,8 @@
-// Five clusters that answer HeadBucket and ListObjectsV2, in one process: the last holds all keys in the
-// bucket `one`, the others a part each in the bucket `spread`, as if by the hash of the key.
-// usage: list-stub.js COUNT PORT PORT PORT PORT PORT
+// The clusters of test/support/stub-lists.ts in a process of their own.
+// usage: list-stub.js COUNT KEY_BYTES PORT PORT PORT PORT PORT
 
-import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage } from "node:http";
+import { startStubLists } from "../support/stub-lists.ts";
 
-const [count = 0, ...ports] = process.argv.slice(2).map(Number);
-const parts = ports.length - 1;
-
-function keysOf(part: number): readonly string[] {
-  const all = Array.from(
-    { length: count },
-    (_, index) => `logs/2026-11-30/host-${index % 7}/${String(index).padStart(8, "0")}.json.gz`,
-  ).sort();
-  if (part === parts) return all;
-  return all.filter((key) => (createHash("md5").update(key).digest()[0] ?? 0) % parts === part);
-}
-
-function rowOf(key: string): string {
-  return (
-    `<Contents><Key>${key}</Key><LastModified>2026-11-30T00:00:26.452Z</LastModified>` +
-    "<ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>1024</Size>" +
-    "<StorageClass>STANDARD</StorageClass><Type>Normal</Type></Contents>"
-  );
-}
-
-/** The index of the first key behind `after`. */
-function behind(keys: readonly string[], after: string): number {
-  let low = 0;
-  let high = keys.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((keys[middle] ?? "") <= after) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-function listOf(keys: readonly string[], query: URLSearchParams): string {
-  const most = Number(query.get("max-keys") ?? 1000);
-  const at = behind(keys, query.get("start-after") ?? "");
-  const page = keys.slice(at, at + most);
-  const more = at + most < keys.length;
-  return (
-    '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult ' +
-    'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name><Prefix></Prefix>' +
-    `<MaxKeys>${most}</MaxKeys><EncodingType>url</EncodingType><IsTruncated>${more}</IsTruncated>` +
-    `${more ? "<NextContinuationToken>next</NextContinuationToken>" : ""}` +
-    `<KeyCount>${page.length}</KeyCount>${page.map(rowOf).join("")}</ListBucketResult>`
-  );
-}
-
-function answer(request: IncomingMessage, part: number, keys: readonly string[]): string | null {
-  const url = new URL(request.url ?? "/", "http://stub");
-  if (!url.pathname.startsWith(part === parts ? "/one" : "/spread")) return null;
-  return request.method === "HEAD" ? "" : listOf(keys, url.searchParams);
-}
-
-let listening = 0;
-for (const [part, port] of ports.entries()) {
-  const keys = keysOf(part);
-  const server = createServer({ noDelay: true, keepAliveTimeout: 60_000 }, (request, response) => {
-    const document = answer(request, part, keys);
-    if (document === null) response.writeHead(404, { "content-length": "0" }).end();
-    else {
-      const length = String(Buffer.byteLength(document));
-      response.writeHead(200, { "content-type": "application/xml", "content-length": length });
-      response.end(document);
-    }
-  });
-  server.listen(port, "127.0.0.1", () => {
-    listening += 1;
-    if (listening === ports.length) process.stdout.write("ready\n");
-  });
-}
+const [count = 0, keyBytes = 0, ...ports] = process.argv.slice(2).map(Number);
+await startStubLists({ count, keyBytes, ports });
+process.stdout.write("ready\n");

@@ -34,7 +34,7 @@ export async function measureLists(
   const [port = 0, adminPort = 0, ...clusterPorts] = place.ports;
   mkdirSync(place.dir, { recursive: true });
   const script = join(import.meta.dirname, "list-stub.js");
-  const numbers = [keyCount, ...clusterPorts].map(String);
+  const numbers = [keyCount, 0, ...clusterPorts].map(String);
   const stub = spawnPinned(1, [process.execPath, script, ...numbers]);
   try {
     await untilListens(clusterPorts.at(-1) ?? 0, stub);

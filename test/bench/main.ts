@@ -8,6 +8,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { measureListMemory } from "./list-memory.ts";
 import { measureLists } from "./lists.ts";
 import type { LoadOrder, LoadReport } from "./load.ts";
 import { type BenchOperation, bucket, keyOf, operations, signedHead } from "./requests.ts";
@@ -198,8 +199,9 @@ async function main(): Promise<void> {
   ];
   try {
     const ports = await Promise.all(Array.from({ length: 7 }, () => freePort()));
-    for (const row of await measureLists(rounds * 3, { dir: join(dir, "lists"), ports }))
-      print(row);
+    const place = { dir: join(dir, "lists"), ports };
+    for (const row of await measureLists(rounds * 3, place)) print(row);
+    for (const row of await measureListMemory(rounds, place)) print(row);
     if (flags.lists) return;
     const upstream = flags.rgw ? await startRgw(dir) : await startStub(await freePort());
     closing.push(() => upstream.stop());

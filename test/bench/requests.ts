@@ -20,19 +20,25 @@ export function keyOf(operation: BenchOperation): string {
 
 /** The bytes of a request head, with a SigV4 header over `UNSIGNED-PAYLOAD`. */
 export function signedHead(
-  request: { readonly method: string; readonly path: string; readonly bodyBytes: number },
+  request: {
+    readonly method: string;
+    readonly path: string;
+    /** Canonical, without its question mark. */
+    readonly query?: string;
+    readonly bodyBytes: number;
+  },
   to: {
     readonly host: string;
     readonly accessKeyId: string;
     readonly secretAccessKey: string;
   },
 ): string {
-  const { method, path, bodyBytes } = request;
+  const { method, path, query = "", bodyBytes } = request;
   const signed = signRequest(
     {
       method,
       path,
-      query: "",
+      query,
       host: to.host,
       headers: [],
       payloadHash: unsignedPayload,
@@ -44,7 +50,8 @@ export function signedHead(
   );
   const fields = signed.map(([name, value]) => `${name}: ${value}`);
   const length = method === "PUT" ? [`content-length: ${bodyBytes}`] : [];
-  return [`${method} ${path} HTTP/1.1`, `host: ${to.host}`, ...fields, ...length, "", ""].join(
+  const target = query === "" ? path : `${path}?${query}`;
+  return [`${method} ${target} HTTP/1.1`, `host: ${to.host}`, ...fields, ...length, "", ""].join(
     "\r\n",
   );
 }
