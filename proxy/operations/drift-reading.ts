@@ -16,12 +16,14 @@ import { discard, ownRequest, readDocument } from "./send.ts";
 
 export type DriftPorts = Pick<OperationPorts, "upstream" | "facts">;
 
-interface ComparedSetting {
+export interface ComparedSetting {
   readonly read: S3Operation;
   readonly put: S3Operation;
   readonly remove: S3Operation | null;
   /** Why it is not copied to a cluster that says something else; `null`: it is. */
   readonly never: string | null;
+  /** Which of several, for settings that have ids. */
+  readonly id?: string;
 }
 
 const forGood = "It cannot be taken back and decides what becomes of objects";
@@ -61,6 +63,48 @@ export const comparedSettings: readonly ComparedSetting[] = [
   compared("GetBucketRequestPayment", "PutBucketRequestPayment", null),
 ];
 
+/** What few clusters know, and what has ids: never asked for of itself, only where it was written. */
+const rarelyWritten: readonly ComparedSetting[] = [
+  compared("GetBucketReplication", "PutBucketReplication", "DeleteBucketReplication"),
+  compared("GetBucketAccelerateConfiguration", "PutBucketAccelerateConfiguration", null),
+  compared(
+    "GetBucketAnalyticsConfiguration",
+    "PutBucketAnalyticsConfiguration",
+    "DeleteBucketAnalyticsConfiguration",
+  ),
+  compared(
+    "GetBucketIntelligentTieringConfiguration",
+    "PutBucketIntelligentTieringConfiguration",
+    "DeleteBucketIntelligentTieringConfiguration",
+  ),
+  compared(
+    "GetBucketInventoryConfiguration",
+    "PutBucketInventoryConfiguration",
+    "DeleteBucketInventoryConfiguration",
+  ),
+  compared(
+    "GetBucketMetricsConfiguration",
+    "PutBucketMetricsConfiguration",
+    "DeleteBucketMetricsConfiguration",
+  ),
+];
+
+/** The setting that a PUT or DELETE of a bucket's sub-resource writes; `null`: none that can be read. */
+export function writtenSetting(operation: S3Operation, id: string | null): ComparedSetting | null {
+  const subresource = subresourceOf(operation);
+  const setting = [...comparedSettings, ...rarelyWritten].find(
+    ({ put }) => subresourceOf(put) === subresource,
+  );
+  if (setting === undefined) return null;
+  return id === null ? setting : { ...setting, id };
+}
+
+/** The query that names a setting. */
+export function queryOf({ read, id }: Pick<ComparedSetting, "read" | "id">): QueryList {
+  const subresource = [subresourceOf(read), null] as const;
+  return id === undefined ? [subresource] : [subresource, ["id", id]];
+}
+
 /** What one cluster says of one setting. */
 export type SettingTold =
   | { readonly kind: "set"; readonly text: string; readonly document: Uint8Array }
@@ -68,7 +112,8 @@ export type SettingTold =
   | { readonly kind: "unset"; readonly document: Uint8Array | null }
   /** The cluster does not know the setting. */
   | { readonly kind: "unknown" }
-  | { readonly kind: "unreadable"; readonly why: string };
+  /** `passes`: it may be readable later. */
+  | { readonly kind: "unreadable"; readonly why: string; readonly passes: boolean };
 
 /** The query name of a setting, `cors`. */
 export function subresourceOf(operation: S3Operation): string {
@@ -78,19 +123,15 @@ export function subresourceOf(operation: S3Operation): string {
 
 /** What a cluster says of a setting. One that lists the bucket instead does not know it. */
 export async function tellSetting(
-  setting: Pick<ComparedSetting, "read">,
+  setting: Pick<ComparedSetting, "read" | "id">,
   place: BucketPlace,
   ports: DriftPorts,
   signal: CancelSignal,
 ): Promise<SettingTold> {
   const subresource = subresourceOf(setting.read);
   const rgw = ports.facts(place.cluster).backend === "rgw";
-  const query: QueryList = rgw
-    ? [
-        [subresource, null],
-        ["max-keys", "1"],
-      ]
-    : [[subresource, null]];
+  const own = queryOf(setting);
+  const query: QueryList = rgw ? [...own, ["max-keys", "1"]] : own;
   try {
     const request = ownRequest(place, place.name, { operation: setting.read, query });
     const response = await ports.upstream.send(place.cluster, request, signal);
@@ -100,7 +141,7 @@ export async function tellSetting(
     const text = settingText(subresource, document);
     return text === null ? { kind: "unset", document } : { kind: "set", text, document };
   } catch (caught) {
-    return { kind: "unreadable", why: whyFailed(caught) };
+    return { kind: "unreadable", why: whyFailed(caught), passes: true };
   }
 }
 
@@ -108,7 +149,8 @@ function told(status: number, document: Uint8Array): SettingTold {
   const code = readErrorDocument(document)?.code ?? "";
   if (status === 404 && code !== "NoSuchBucket") return { kind: "unset", document: null };
   if (status === 400 || status === 405 || status === 501) return { kind: "unknown" };
-  return { kind: "unreadable", why: `answers ${status} ${code}`.trimEnd() };
+  const passes = status >= 500 || status === 429;
+  return { kind: "unreadable", why: `answers ${status} ${code}`.trimEnd(), passes };
 }
 
 /** Whether a cluster has the bucket; text: why that cannot be told. */

@@ -1,0 +1,105 @@
+// Makes the clusters of a bucket agree on one setting: all of them get what the first says, which is what
+// readers are told. No lock is needed. Whoever writes to any of them looks at all of them afterwards, so the
+// one who writes last sees what is left, and copies; a copy is a write too, and is looked at in turn. Two
+// copies undo one another only while the first cluster's word changes. A cluster that says something else
+// right after it was given the word of the first words it differently, or was written by somebody who
+// will look: it is left at that.
+
+import type { CancelSignal } from "../placement/ports.ts";
+import type { ClusterId } from "../s3/names.ts";
+import type { OperationPorts } from "./context.ts";
+import type { ComparedSetting } from "./drift-reading.ts";
+import type { Drift } from "./drift-report.ts";
+import type { BucketPlace } from "./emptiness.ts";
+import {
+  type Copying,
+  copyOf,
+  copySetting,
+  driftOf,
+  type SettingDifference,
+  settingDifferences,
+  toldText,
+} from "./setting-copy.ts";
+
+/** Other writers change the first cluster's word this often at most before it is left for later. */
+const maxRounds = 6;
+
+export interface Agreement {
+  /** What differed: `healed` where it does no more. */
+  readonly drift: readonly Drift[];
+  /** Whether it should be looked at again: a cluster did not answer, or did not come to rest. */
+  readonly isOpen: boolean;
+}
+
+/** A copy that was made, or tried. */
+interface Attempt {
+  readonly difference: SettingDifference;
+  readonly copying: Copying;
+}
+
+/** @param places of the bucket, the one whose word counts first. */
+export async function agree(
+  setting: ComparedSetting,
+  places: readonly BucketPlace[],
+  ports: Pick<OperationPorts, "upstream" | "facts">,
+  signal: CancelSignal,
+): Promise<Agreement> {
+  const attempts = new Map<ClusterId, Attempt>();
+  let isOpen = false;
+  for (let round = 0; ; round += 1) {
+    const differences = await settingDifferences(setting, places, ports, signal);
+    const toCopy = differences.filter((difference) => isToCopy(difference, attempts));
+    if (toCopy.length === 0 || round === maxRounds) {
+      isOpen ||= toCopy.length > 0 || differences.some(mayPass);
+      return { drift: driftOfAll(differences, attempts), isOpen };
+    }
+    await Promise.all(
+      toCopy.map(async (difference) => {
+        const copying = await copySetting(difference, ports, signal);
+        attempts.set(difference.place.cluster, { difference, copying });
+        // It may still be carried out, over whatever is written there meanwhile.
+        if (copying.kind === "failed" && copying.passes) isOpen = true;
+      }),
+    );
+  }
+}
+
+function isToCopy(
+  difference: SettingDifference,
+  attempts: ReadonlyMap<ClusterId, Attempt>,
+): boolean {
+  if (difference.kind === "unreadable" || typeof copyOf(difference) === "string") return false;
+  const last = attempts.get(difference.place.cluster);
+  return last === undefined || toldText(last.difference.wanted) !== toldText(difference.wanted);
+}
+
+function driftOfAll(
+  differences: readonly SettingDifference[],
+  attempts: ReadonlyMap<ClusterId, Attempt>,
+): readonly Drift[] {
+  const standing = new Set(differences.map(({ place }) => place.cluster));
+  const healed = [...attempts.values()].filter(({ difference: { place } }) => {
+    return !standing.has(place.cluster);
+  });
+  return [
+    ...differences.map((difference) => driftLeft(difference, attempts)),
+    ...healed.map(({ difference }) => driftOf(difference, "healed")),
+  ];
+}
+
+function driftLeft(
+  difference: SettingDifference,
+  attempts: ReadonlyMap<ClusterId, Attempt>,
+): Drift {
+  if (difference.kind === "unreadable") return driftOf(difference, "found");
+  const copying = attempts.get(difference.place.cluster)?.copying;
+  if (copying?.kind === "copied") {
+    return driftOf(difference, "failed", "Says something else although it took what it was given");
+  }
+  const why = copying?.why ?? copyOf(difference);
+  return driftOf(difference, "failed", typeof why === "string" ? why : null);
+}
+
+function mayPass({ told, wanted }: SettingDifference): boolean {
+  return [told, wanted].some((each) => each.kind === "unreadable" && each.passes);
+}
