@@ -41,6 +41,7 @@ import { readBundle } from "./policy/bundle-file.ts";
 import { policyData } from "./policy/data.ts";
 import { buildEngine } from "./policy/engine.ts";
 import { AuthorizationCache } from "./s3/authorization.ts";
+import type { BeginChecksum } from "./s3/checksum.ts";
 import type { ClusterId } from "./s3/names.ts";
 import { SigningKeys } from "./s3/sigv4.ts";
 import type { StartOptions } from "./system.ts";
@@ -177,6 +178,7 @@ async function startParts(
     upstream: pools.upstream,
     clock,
     timers: system.timers,
+    beginChecksum: await openChecksums(),
     signal,
   });
   const discovery = new Discovery();
@@ -244,6 +246,7 @@ interface PortParts {
   readonly upstream: Upstream;
   readonly clock: Clock;
   readonly timers: Timers;
+  readonly beginChecksum: BeginChecksum;
   readonly signal: AbortSignal;
 }
 
@@ -273,6 +276,7 @@ function operationPorts(parts: PortParts): OperationPorts {
       isShown: (id) => facts.framingIsShown(id),
       note: (id, takesTrailers) => facts.noteFraming(id, takesTrailers),
     }),
+    beginChecksum: parts.beginChecksum,
     identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",
     bucketLocation: config.buckets.location,
@@ -327,7 +331,7 @@ async function openS3(config: Config, parts: ServingParts): Promise<Listener> {
     secure: listen.tls !== null,
     bodyIdleMs: listen.bodyIdleTimeoutMs,
     headerTimeoutMs: listen.headerTimeoutMs,
-    beginChecksum: await openChecksums(),
+    beginChecksum: ports.beginChecksum,
     maxInFlight: listen.maxInFlight,
     uploads: {
       ...listen.uploads,

@@ -21,6 +21,7 @@ import type { ProfileFacts } from "../placement/profiles.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import type { HandleKeys } from "../placement/upload-handle.ts";
+import type { BeginChecksum } from "../s3/checksum.ts";
 import type { CopySource } from "../s3/copy-source.ts";
 import type { DeleteEntry, Deletion } from "../s3/delete-document.ts";
 import type { S3Error } from "../s3/errors.ts";
@@ -90,6 +91,8 @@ export interface OperationPorts {
   /** Whether one of its answers was looked at, and `facts` would say if it is not what it should be. */
   readonly isShown: (cluster: ClusterId) => boolean;
   readonly framing: FramingFacts;
+  /** Computes the checksums of what is read here for a cluster to write. */
+  readonly beginChecksum: BeginChecksum;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */
   readonly identity: (cluster: ClusterId) => ClusterIdentity;
   /** The cluster's region, `us-east-1`. */

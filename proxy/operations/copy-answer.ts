@@ -5,9 +5,11 @@ import type { UpstreamResponse } from "../placement/ports.ts";
 import { readChecksumField } from "../s3/checksum.ts";
 import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
 import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
+import { readErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import { type ClusterId, noTenant } from "../s3/names.ts";
+import { checksumElement, isChecksumRefusal } from "../s3/object-checksum.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
@@ -17,7 +19,7 @@ import {
   passOn,
   readDocument,
 } from "./send.ts";
-import { type SourceState, sourceOf } from "./source-read.ts";
+import { type SourceState, sourceOf, unreadableSource } from "./source-read.ts";
 
 /**
  * The request's own fields, with a source that every decoding reads alike. Its leading slash stays as
@@ -68,6 +70,21 @@ export async function onClusterAnswer(
   }
 }
 
+/**
+ * Passes on that a cluster refuses what was uploaded for a copy.
+ * @throws S3Error ServiceUnavailable where the bytes are not what the source's checksum says
+ */
+export async function refusedUpload(
+  response: UpstreamResponse,
+  cluster: ClusterId,
+): Promise<OperationAnswer> {
+  const answer = passOn(response, cluster);
+  if (response.status !== 400) return answer;
+  const body = await readDocument(response);
+  if (isChecksumRefusal(readErrorDocument(body)?.code ?? "")) throw unreadableSource();
+  return { ...answer, body };
+}
+
 /** Our own answer to a copy that went through here. */
 export function throughAnswer(
   request: OperationRequest,
@@ -97,8 +114,7 @@ const checksumPrefix = "x-amz-checksum-";
 export function checksumElements(headers: HeaderList): readonly XmlElement[] {
   return headers.flatMap(([name, value]) => {
     const known = readChecksumField(name);
-    if (known !== null)
-      return [{ name: `Checksum${known.toUpperCase()}`, text: value, children: [] }];
+    if (known !== null) return [checksumElement(known, value)];
     return name === `${checksumPrefix}type`
       ? [{ name: "ChecksumType", text: value, children: [] }]
       : [];

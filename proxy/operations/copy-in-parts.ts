@@ -3,6 +3,7 @@
 // upload. Once Complete was sent without an answer it is left alone: an RGW that is told to abort what it
 // is completing can lose parts of the object.
 
+import type { UpstreamResponse } from "../placement/ports.ts";
 import { partFields } from "../s3/copy-fields.ts";
 import type { CopyRange } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -15,11 +16,20 @@ import {
   readInitiateResult,
 } from "../s3/multipart-document.ts";
 import type { ClusterId } from "../s3/names.ts";
+import {
+  begunChecksum,
+  type CopyChecksum,
+  checksumElement,
+  completeChecksumFields,
+  type UploadChecksum,
+  uploadChecksumFields,
+} from "../s3/object-checksum.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { throughAnswer } from "./copy-answer.ts";
+import { refusedUpload, throughAnswer } from "./copy-answer.ts";
 import type { Mutation } from "./mutation.ts";
 import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
-import { openSource, type SourceState } from "./source-read.ts";
+import type { SourceState } from "./source-read.ts";
+import { uploadSource } from "./source-upload.ts";
 
 /** Parts under way at once. */
 const width = 4;
@@ -29,6 +39,7 @@ export interface CopyPlan {
   readonly target: ClusterId;
   /** Of the object to be made. */
   readonly fields: HeaderList;
+  readonly checksum: CopyChecksum | null;
 }
 
 interface Work {
@@ -43,25 +54,34 @@ export async function copyInParts(
   work: Work,
 ): Promise<OperationAnswer> {
   const { plan } = work;
-  const { target, fields } = plan;
+  const { target, fields, checksum } = plan;
   const begin = upstreamRequest(request, {
     operation: "CreateMultipartUpload",
     query: [["uploads", null]],
-    headers: fields,
+    headers: checksum === null ? fields : [...fields, ...uploadChecksumFields(checksum)],
   });
   const begun = await ports.upstream.send(target, begin, request.signal);
   if (begun.status !== 200) return passOn(begun, target);
   const reading = readInitiateResult(await readDocument(begun));
   if (reading.kind === "error") throw unreadable();
-  const upload = { id: reading.uploadId, headers: begun.headers };
+  const { headers } = begun;
+  const upload = {
+    id: reading.uploadId,
+    headers,
+    checksum: checksum === null ? null : begunChecksum(headers),
+  };
   let completing = false;
   try {
     const parts = await sendParts(request, ports, { ...work, upload });
     await work.mutation.commit();
     completing = true;
-    const answer = await complete(request, ports, { plan, parts, upload });
-    if (answer.status >= 400 && answer.status < 500) await abort(request, ports, { plan, upload });
-    return answer;
+    const made = { plan, parts, upload };
+    const response = await complete(request, ports, made);
+    if (response.status === 200) return await completedAnswer(request, ports, { made, response });
+    if (response.status >= 400 && response.status < 500) {
+      await abort(request, ports, { plan, upload });
+    }
+    return await refusedUpload(response, target);
   } catch (caught) {
     const refused = caught instanceof S3Error && caught.status < 500;
     if (!completing || refused) await abort(request, ports, { plan, upload });
@@ -74,6 +94,8 @@ interface Upload {
   readonly id: string;
   /** Of the answer that began it. */
   readonly headers: HeaderList;
+  /** What the cluster said that it will have. */
+  readonly checksum: UploadChecksum | null;
 }
 
 /** Every part, in order. The first failure ends all others. */
@@ -96,8 +118,7 @@ async function sendParts(
       if (range === undefined) return;
       const partNumber = index + 1;
       try {
-        const etag = await sendPart(request, ports, { ...work, range, partNumber, all });
-        sent[index] = { partNumber, etag, checksums: [] };
+        sent[index] = await sendPart(request, ports, { ...work, range, partNumber, all });
       } catch (caught) {
         ended.by ??= caught instanceof Error ? caught : new Error(String(caught));
         all.abort(caught);
@@ -110,7 +131,7 @@ async function sendParts(
   return sent;
 }
 
-/** @returns the part's ETag as answered. */
+/** @returns the part as Complete is to name it. */
 async function sendPart(
   request: OperationRequest,
   ports: OperationPorts,
@@ -121,49 +142,35 @@ async function sendPart(
     readonly partNumber: number;
     readonly all: AbortController;
   },
-): Promise<string> {
+): Promise<CompletePart> {
   const { plan, upload, range, partNumber, all } = work;
-  const { state, target } = plan;
+  const { state, target: cluster } = plan;
+  const { checksum } = upload;
   const whole = range.first === 0 && range.last === state.sizeBytes - 1;
-  const body = await openSource(request, ports, {
+  const { response, value } = await uploadSource(request, ports, {
     state,
     range: whole ? null : range,
     signal: all.signal,
-  });
-  let fault: unknown = null;
-  const chunks = watched(body.chunks({ verifySha256: false }), (caught) => {
-    fault = caught;
-  });
-  const sent = upstreamRequest(request, {
+    cluster,
     operation: "UploadPart",
     query: [
       ["partNumber", String(partNumber)],
       ["uploadId", upload.id],
     ],
     headers: partFields(request.headers),
-    body: { kind: "stream", lengthBytes: body.lengthBytes, chunks },
+    checksum: checksum && { algorithm: checksum.algorithm, value: null },
+    // A part is no object: the copy's own commit is before Complete.
+    commit: () => Promise.resolve(),
   });
-  try {
-    const response = await ports.upstream.send(target, sent, all.signal);
-    await discard(response);
-    const etag = fieldValue(response.headers, "etag");
-    if (response.status !== 200 || etag === null) throw refusedPart(response.status);
-    return etag;
-  } catch (caught) {
-    throw fault ?? caught;
-  }
-}
-
-async function* watched(
-  chunks: AsyncIterable<Uint8Array>,
-  failed: (caught: unknown) => void,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } catch (caught) {
-    failed(caught);
-    throw caught;
-  }
+  await discard(response);
+  const etag = fieldValue(response.headers, "etag");
+  if (response.status !== 200 || etag === null) throw refusedPart(response.status);
+  const isKept = checksum !== null && value !== null;
+  return {
+    partNumber,
+    etag,
+    checksums: isKept ? [checksumElement(checksum.algorithm, value)] : [],
+  };
 }
 
 function refusedPart(status: number): S3Error {
@@ -171,25 +178,35 @@ function refusedPart(status: number): S3Error {
   return new S3Error("ServiceUnavailable", { message, retryAfterSeconds: 1 });
 }
 
+interface MadeUpload {
+  readonly plan: CopyPlan;
+  readonly parts: readonly CompletePart[];
+  readonly upload: Upload;
+}
+
 async function complete(
   request: OperationRequest,
   ports: OperationPorts,
-  done: {
-    readonly plan: CopyPlan;
-    readonly parts: readonly CompletePart[];
-    readonly upload: Upload;
-  },
-): Promise<OperationAnswer> {
-  const { plan, parts, upload } = done;
+  { plan, parts, upload }: MadeUpload,
+): Promise<UpstreamResponse> {
   const bytes = Buffer.from(completeRequestDocument(parts), "utf8");
+  const proven = plan.checksum !== null && upload.checksum !== null;
   const sent = upstreamRequest(request, {
     operation: "CompleteMultipartUpload",
     query: [["uploadId", upload.id]],
-    headers: [],
+    headers: proven ? completeChecksumFields(plan.checksum, upload.checksum) : [],
     body: { kind: "bytes", bytes },
   });
-  const response = await ports.upstream.send(plan.target, sent, request.signal);
-  if (response.status !== 200) return passOn(response, plan.target);
+  return await ports.upstream.send(plan.target, sent, request.signal);
+}
+
+/** @throws S3Error for an error inside the 200 */
+async function completedAnswer(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { made, response }: { readonly made: MadeUpload; readonly response: UpstreamResponse },
+): Promise<OperationAnswer> {
+  const { plan, parts, upload } = made;
   const reading = readCompleteResult(await readDocument(response));
   if (reading.kind === "error") throw unreadable();
   if (reading.kind === "failed") {

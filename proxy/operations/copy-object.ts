@@ -9,34 +9,35 @@ import {
   destinationFields,
   readDirectives,
   requestTags,
-  sourceChecksum,
 } from "../s3/copy-fields.ts";
 import { copyParts } from "../s3/copy-parts.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
+import { type CopyChecksum, copyChecksum } from "../s3/object-checksum.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   checksumElements,
   headersOnCluster,
   onClusterAnswer,
+  refusedUpload,
   throughAnswer,
 } from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { sourcePartBytes } from "./copy-part-size.ts";
-import { openGate, readShortBody } from "./gate.ts";
+import { readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
-import { firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import { firstCandidate, readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import {
   assertCopySize,
   lookAtSource,
-  openSource,
   sourceCluster,
   sourceOf,
   sourceTags,
 } from "./source-read.ts";
+import { uploadSource } from "./source-upload.ts";
 import { assertConditions, refuseConditions } from "./write-conditions.ts";
 
 export async function copyObject(
@@ -102,12 +103,13 @@ async function copyThrough(
   const { target, directives } = to;
   const state = await lookAtSource(request, ports);
   assertCopySize(state.sizeBytes);
+  const checksum = checksumOf(request, ports, { state, target });
   const tags =
     directives.tagging === "REPLACE"
       ? requestTags(request.headers)
       : await sourceTags(request, ports, state);
   const fields = destinationFields(request.headers, state.headers, { directives, tags });
-  const plan = { state, target, fields };
+  const plan = { state, target, fields, checksum };
   const partBytes = await sourcePartBytes(request, ports, state);
   const parts = copyParts(state.sizeBytes, state.etag, partBytes);
   const answer = await mutate(request, ports, async (mutation) =>
@@ -119,37 +121,43 @@ async function copyThrough(
   return answer;
 }
 
+/** Of a cluster that keeps none nothing is asked, whatever the request says, as an RGW has it. */
+function checksumOf(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { state, target }: Pick<CopyPlan, "state" | "target">,
+): CopyChecksum | null {
+  if (!ports.facts(target).verifiesChecksums) return null;
+  const result = copyChecksum(request.headers, state.headers);
+  if (result.kind === "error") throw result.error;
+  return result.checksum;
+}
+
 async function copyInOnePiece(
   request: OperationRequest,
   ports: OperationPorts,
   work: { readonly plan: CopyPlan; readonly mutation: Mutation },
 ): Promise<OperationAnswer> {
   const { plan, mutation } = work;
-  const { state, target, fields } = plan;
-  const body = await openSource(request, ports, { state, range: null, signal: request.signal });
-  const gate = await openGate(body, { verifySha256: false, commit: () => mutation.commit() });
-  try {
-    const keeps = ports.facts(target).verifiesChecksums;
-    const sent = upstreamRequest(request, {
-      operation: "PutObject",
-      query: [],
-      headers: keeps ? [...fields, ...sourceChecksum(state.headers)] : fields,
-      body: gate.body,
-    });
-    const response = await ports.upstream.send(target, sent, request.signal);
-    if (response.status !== 200) return passOn(response, target);
-    await readDocument(response);
-    const etag = fieldValue(response.headers, "etag");
-    return throughAnswer(request, ports, {
-      state,
-      cluster: target,
-      etag,
-      checksums: checksumElements(response.headers),
-      headers: response.headers,
-    });
-  } catch (caught) {
-    throw gate.fault() ?? caught;
-  }
+  const { state, target: cluster, fields, checksum } = plan;
+  const { response } = await uploadSource(request, ports, {
+    state,
+    range: null,
+    signal: request.signal,
+    cluster,
+    operation: "PutObject",
+    query: [],
+    headers: fields,
+    // The source's own, where there is one of all its bytes, which are proven by it.
+    checksum: checksum && { ...checksum, value: checksum.source?.whole ?? null },
+    commit: () => mutation.commit(),
+  });
+  if (response.status !== 200) return await refusedUpload(response, cluster);
+  await readDocument(response);
+  const { headers } = response;
+  const etag = fieldValue(headers, "etag");
+  const checksums = checksumElements(headers);
+  return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
 }
 
 function noteWritten(

@@ -2,32 +2,30 @@
 // too and its name survives the asking: a radosgw decodes it twice and aborts on a `%` that is left
 // (16.2.15 and 18.2.7). Everything else is read and uploaded as a part here.
 
+import type { ChecksumAlgorithm } from "../s3/checksum.ts";
 import { hasSourceConditions } from "../s3/copy-conditions.ts";
 import { partFields } from "../s3/copy-fields.ts";
 import { type CopyRange, readCopyRange, survivesSecondDecoding } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
+import { listedAlgorithm } from "../s3/object-checksum.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   checksumElements,
   headersOnCluster,
   onClusterAnswer,
+  refusedUpload,
   throughAnswer,
 } from "./copy-answer.ts";
-import { openGate, readShortBody } from "./gate.ts";
+import { readShortBody } from "./gate.ts";
 import { type PinnedRequest, pinOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
-import { passOn, readDocument, upstreamRequest } from "./send.ts";
+import { readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
-import {
-  assertCopySize,
-  lookAtSource,
-  openSource,
-  sourceCluster,
-  sourceOf,
-} from "./source-read.ts";
+import { assertCopySize, lengthOf, lookAtSource, sourceCluster, sourceOf } from "./source-read.ts";
+import { uploadSource } from "./source-upload.ts";
 import { refuseConditions } from "./write-conditions.ts";
 
 export async function uploadPartCopy(
@@ -90,26 +88,47 @@ async function copyThrough(
   if (range !== null && range.last >= state.sizeBytes) {
     throw new S3Error("InvalidRange", { details: { ActualObjectSize: String(state.sizeBytes) } });
   }
-  assertCopySize(range === null ? state.sizeBytes : range.last - range.first + 1);
+  const source = { state, range, signal: request.signal };
+  assertCopySize(lengthOf(source));
+  const algorithm = await uploadAlgorithm(request, ports, pinned);
   return await mutate(request, ports, async (mutation) => {
-    const body = await openSource(request, ports, { state, range, signal: request.signal });
-    const gate = await openGate(body, { verifySha256: false, commit: () => mutation.commit() });
-    try {
-      const sent = upstreamRequest(request, {
-        operation: "UploadPart",
-        query: pinned.query,
-        headers: partFields(request.headers),
-        body: gate.body,
-      });
-      const response = await ports.upstream.send(cluster, sent, request.signal);
-      if (response.status !== 200) return passOn(response, cluster);
-      await readDocument(response);
-      const etag = fieldValue(response.headers, "etag");
-      const { headers } = response;
-      const checksums = checksumElements(headers);
-      return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
-    } catch (caught) {
-      throw gate.fault() ?? caught;
-    }
+    const { response } = await uploadSource(request, ports, {
+      ...source,
+      cluster,
+      operation: "UploadPart",
+      query: pinned.query,
+      headers: partFields(request.headers),
+      checksum: algorithm && { algorithm, value: null },
+      commit: () => mutation.commit(),
+    });
+    if (response.status !== 200) return await refusedUpload(response, cluster);
+    await readDocument(response);
+    const { headers } = response;
+    const etag = fieldValue(headers, "etag");
+    const checksums = checksumElements(headers);
+    return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
   });
+}
+
+/**
+ * The checksum that the parts of an upload have, and must have on S3, as its cluster says. `null`: none, or
+ * the caller may not ask; then the part meets whatever it is.
+ */
+async function uploadAlgorithm(
+  request: OperationRequest,
+  ports: OperationPorts,
+  { pin }: PinnedRequest,
+): Promise<ChecksumAlgorithm | null> {
+  if (!ports.facts(pin.cluster).verifiesChecksums) return null;
+  const sent = upstreamRequest(request, {
+    operation: "ListParts",
+    query: [
+      ["max-parts", "1"],
+      ["uploadId", pin.uploadId],
+    ],
+    headers: partFields(request.headers),
+  });
+  const response = await ports.upstream.send(pin.cluster, sent, request.signal);
+  const document = await readDocument(response);
+  return response.status === 200 ? listedAlgorithm(document) : null;
 }

@@ -27,7 +27,7 @@ export interface GateOptions {
 
 /** Opens the gate for one upload. @throws what `commit` or the client's body throws, for short bodies. */
 export async function openGate(source: ClientBody, options: GateOptions): Promise<GatedBody> {
-  if (source.lengthBytes <= heldTailBytes) {
+  if (isHeldWhole(source.lengthBytes)) {
     const bytes = await readWhole(source.chunks({ verifySha256: true }));
     await options.commit();
     return { body: { kind: "bytes", bytes }, fault: () => null };
@@ -74,7 +74,12 @@ export function withChecksum(
 
 /** Whether the checksum of a body can only go behind it. */
 export function mayBeFramed({ trailer = null, lengthBytes }: ClientBody): boolean {
-  return trailer !== null && trailer.valueLength !== null && lengthBytes > heldTailBytes;
+  return trailer !== null && trailer.valueLength !== null && !isHeldWhole(lengthBytes);
+}
+
+/** Whether a body of that length is held whole before any of it goes on. */
+export function isHeldWhole(lengthBytes: number): boolean {
+  return lengthBytes <= heldTailBytes;
 }
 
 function withAwsChunked(headers: HeaderList): HeaderList {

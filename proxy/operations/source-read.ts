@@ -2,7 +2,14 @@
 // range, each bound to the ETag first seen, so that a source that changes under way is an error and never
 // a mixture of two objects. Asked on the caller's behalf, as its own GetObject would be.
 
-import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from "../placement/ports.ts";
+import type { BodyTrailer, UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
+import { UpstreamError } from "../placement/ports.ts";
+import {
+  type Checksum,
+  type ChecksumAlgorithm,
+  checksumField,
+  valueLength,
+} from "../s3/checksum.ts";
 import { hasSourceConditions, sourceConditionsHold } from "../s3/copy-conditions.ts";
 import { readTags } from "../s3/copy-document.ts";
 import { sourceReadFields } from "../s3/copy-fields.ts";
@@ -86,14 +93,28 @@ export function assertCopySize(sizeBytes: number): void {
   });
 }
 
-/** Bytes of the source as a body that ends by throwing when they are not those that were looked at. */
+export interface SourceBytes {
+  readonly state: SourceState;
+  /** `null`: all of it. */
+  readonly range: CopyRange | null;
+  readonly signal: Signal;
+}
+
+export function lengthOf({ state, range }: SourceBytes): number {
+  return range === null ? state.sizeBytes : range.last - range.first + 1;
+}
+
+/**
+ * Bytes of the source as a body that ends by throwing when they are not those that were looked at.
+ * @param algorithm the checksum that is computed as they pass: the body's trailer
+ */
 export async function openSource(
   request: OperationRequest,
   ports: OperationPorts,
-  from: { readonly state: SourceState; readonly range: CopyRange | null; readonly signal: Signal },
+  from: SourceBytes & { readonly algorithm: ChecksumAlgorithm | null },
 ): Promise<ClientBody> {
-  const { state, range, signal } = from;
-  const lengthBytes = range === null ? state.sizeBytes : range.last - range.first + 1;
+  const { state, range, signal, algorithm } = from;
+  const lengthBytes = lengthOf(from);
   const asked: HeaderList = [
     ["if-match", state.etag],
     ...(range === null ? [] : [["range", `bytes=${range.first}-${range.last}`] as const]),
@@ -106,9 +127,39 @@ export async function openSource(
   const same = fieldValue(headers, "etag") === state.etag && announced === lengthBytes;
   if (status !== (range === null ? 200 : 206) || !same) {
     body.cancel();
-    throw status >= 500 ? unreadable() : changed(request);
+    throw status >= 500 ? unreadableSource() : changed(request);
   }
-  return { lengthBytes, sha256: null, chunks: () => readingChunks(body, lengthBytes) };
+  const sum = algorithm === null ? null : runningSum(algorithm, ports.beginChecksum(algorithm));
+  return {
+    lengthBytes,
+    sha256: null,
+    trailer: sum?.trailer ?? null,
+    chunks: () => readingChunks(body, lengthBytes, sum),
+  };
+}
+
+interface RunningSum {
+  readonly update: (chunk: Uint8Array) => void;
+  readonly end: () => void;
+  readonly trailer: BodyTrailer;
+}
+
+function runningSum(algorithm: ChecksumAlgorithm, checksum: Checksum): RunningSum {
+  let text: string | null = null;
+  return {
+    update: (chunk) => checksum.update(chunk),
+    end: () => {
+      text = Buffer.from(checksum.digest()).toString("base64");
+    },
+    trailer: {
+      field: checksumField(algorithm),
+      valueLength: valueLength(algorithm),
+      value: () => {
+        if (text === null) throw new Error("The source has not been read to its end");
+        return text;
+      },
+    },
+  };
 }
 
 type Signal = OperationRequest["signal"];
@@ -157,7 +208,7 @@ export async function sourceTags(
     throw new S3Error("AccessDenied");
   }
   const tags = response.status === 200 ? readTags(bytes) : null;
-  if (tags === null) throw unreadable();
+  if (tags === null) throw unreadableSource();
   return tags;
 }
 
@@ -192,7 +243,7 @@ function absence({ status }: UpstreamResponse, request: OperationRequest): S3Err
         ? new S3Error("InvalidRequest", {
             message: "The source of the copy cannot be read like this",
           })
-        : unreadable();
+        : unreadableSource();
   }
 }
 
@@ -201,27 +252,31 @@ async function reading<Result>(read: () => Promise<Result>): Promise<Result> {
   try {
     return await read();
   } catch (caught) {
-    throw caught instanceof UpstreamError ? unreadable(caught) : caught;
+    throw caught instanceof UpstreamError ? unreadableSource(caught) : caught;
   }
 }
 
 async function* readingChunks(
   chunks: AsyncIterable<Uint8Array>,
   lengthBytes: number,
+  sum: RunningSum | null,
 ): AsyncGenerator<Uint8Array> {
   let seen = 0;
   try {
     for await (const chunk of chunks) {
       seen += chunk.length;
+      sum?.update(chunk);
       yield chunk;
     }
   } catch (caught) {
-    throw caught instanceof UpstreamError ? unreadable(caught) : caught;
+    throw caught instanceof UpstreamError ? unreadableSource(caught) : caught;
   }
-  if (seen !== lengthBytes) throw unreadable();
+  if (seen !== lengthBytes) throw unreadableSource();
+  sum?.end();
 }
 
-function unreadable(cause?: unknown): S3Error {
+/** Also what it gives is not what its checksum says. */
+export function unreadableSource(cause?: unknown): S3Error {
   return new S3Error("ServiceUnavailable", {
     message: "The cluster that holds the source of the copy does not give it",
     retryAfterSeconds: 1,

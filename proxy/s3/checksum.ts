@@ -76,6 +76,17 @@ export function isAlgorithm(text: string): text is ChecksumAlgorithm {
   return Object.hasOwn(valueBytes, text);
 }
 
+/** As documents and `x-amz-checksum-algorithm` name it, `CRC64NVME`. */
+export function checksumName(algorithm: ChecksumAlgorithm): string {
+  return algorithm.toUpperCase();
+}
+
+/** Reads such a name, in any case; `null` for one that is not in the table. */
+export function readChecksumName(text: string): ChecksumAlgorithm | null {
+  const name = text.trim().toLowerCase();
+  return isAlgorithm(name) ? name : null;
+}
+
 /** Characters of a value in base64; of one that is not in the table, unknown. */
 export function valueLength(algorithm: ChecksumAlgorithm): number {
   return Math.ceil(valueBytes[algorithm] / 3) * 4;

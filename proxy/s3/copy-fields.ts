@@ -2,9 +2,7 @@
 // fields of the source or of the request, as x-amz-metadata-directive says, the rest of the request's
 // own (S3 API Reference CopyObject). ACL, storage class and encryption never come from the source.
 
-import { checksumValue, readChecksumField } from "./checksum.ts";
 import { copySourceField } from "./copy-source.ts";
-import { isMultipart } from "./entity-tags.ts";
 import { S3Error } from "./errors.ts";
 import { fieldValue, type HeaderList } from "./headers.ts";
 
@@ -90,22 +88,6 @@ export function destinationFields(
     ...(replaces ? own : [...own.filter(isNotDescribing), ...source.filter(isDescribing)]),
     ...(tags === "" ? [] : [[taggingField, tags] as const]),
   ];
-}
-
-/**
- * The checksum of the source that a copy in one piece has, too, and is verified by: one of the whole
- * object, not one of the checksums of its parts.
- */
-export function sourceChecksum(source: HeaderList): HeaderList {
-  const type = fieldValue(source, "x-amz-checksum-type");
-  const ofParts = isMultipart(fieldValue(source, "etag") ?? "");
-  if (type === null ? ofParts : type !== "FULL_OBJECT") return [];
-  return source
-    .filter(([name, value]) => {
-      const algorithm = readChecksumField(name);
-      return algorithm !== null && checksumValue(algorithm, value) !== null;
-    })
-    .slice(0, 1);
 }
 
 /** The tags that the request itself names. */

@@ -2,12 +2,7 @@
 
 import t from "tap";
 import { copyResultDocument, readCopyResult, readTags } from "../../proxy/s3/copy-document.ts";
-import {
-  destinationFields,
-  readDirectives,
-  sourceChecksum,
-  sourceReadFields,
-} from "../../proxy/s3/copy-fields.ts";
+import { destinationFields, readDirectives, sourceReadFields } from "../../proxy/s3/copy-fields.ts";
 import { copyParts } from "../../proxy/s3/copy-parts.ts";
 import {
   deleteRequestBody,
@@ -105,25 +100,6 @@ t.test("fields of the destination", async (t) => {
     directives: { tagging: "REPLACE" },
   });
   t.equal(readDirectives([["x-amz-metadata-directive", "x"]]).kind, "error");
-});
-
-t.test("of the source's checksums only one of the whole object is the copy's", async (t) => {
-  const crc = ["x-amz-checksum-crc32", "NSRBwg=="] as const;
-  const type = (text: string) => ["x-amz-checksum-type", text] as const;
-  const etag = (suffix: string) => ["etag", `"${"0".repeat(32)}${suffix}"`] as const;
-  for (const [source, kept] of [
-    [[etag(""), crc], [crc]],
-    [[etag(""), crc, type("FULL_OBJECT")], [crc]],
-    [[etag("-2"), crc, type("FULL_OBJECT")], [crc]],
-    [[etag("-2"), crc], []],
-    [[etag("-2"), crc, type("COMPOSITE")], []],
-    [[etag(""), ["x-amz-checksum-crc32", "NSRBwg==-2"] as const], []],
-    [[etag(""), ["x-amz-checksum-other", "NSRBwg=="] as const], []],
-    [[etag(""), ["x-amz-checksum-sha1", "x"] as const, crc], [crc]],
-    [[etag("")], []],
-  ] as const) {
-    t.strictSame(sourceChecksum(source), kept);
-  }
 });
 
 t.test("parts cover an object without gap, and are as many as it had", async (t) => {

@@ -73,7 +73,7 @@ t.test("a copy between clusters has its source's checksum where clusters keep th
     const value = createHash("sha256").update(Body).digest("base64");
     const source = { Bucket: "src", Key: "k", Body, ChecksumSHA256: value };
     await headgate.s3.send(new PutObjectCommand(source));
-    const answer = await copy(headgate, { ChecksumAlgorithm: "CRC32" });
+    const answer = await copy(headgate, {});
     const kept = profile === "aws" ? value : undefined;
     const asked = { Bucket: "far", Key: "copy", ChecksumMode: "ENABLED" } as const;
     t.equal((await headgate.s3.send(new HeadObjectCommand(asked))).ChecksumSHA256, kept);
