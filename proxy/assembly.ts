@@ -34,6 +34,7 @@ import { Discovery } from "./operations/discovery.ts";
 import { FramingProof } from "./operations/framing-proof.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
+import { Unfinished } from "./operations/unfinished.ts";
 import type { ClusterFacts } from "./placement/cluster-facts.ts";
 import type { Clock, Log, Timers, Upstream } from "./placement/ports.ts";
 import type { PlacementSnapshot } from "./placement/snapshot.ts";
@@ -168,8 +169,11 @@ async function startParts(
     coalesceMs,
   });
   started.push(() => views.close());
+  const unfinished = new Unfinished({ clock, timers: system.timers, log });
+  started.push(() => unfinished.close());
   const ports = operationPorts({
     config,
+    unfinished,
     state,
     facts,
     views,
@@ -238,6 +242,7 @@ async function seed(config: Config, state: OpenState, options: StartOptions): Pr
 
 interface PortParts {
   readonly config: Config;
+  readonly unfinished: Unfinished;
   readonly state: OpenState;
   readonly facts: ClusterFacts;
   readonly views: Views;
@@ -284,6 +289,7 @@ function operationPorts(parts: PortParts): OperationPorts {
       return keys();
     },
     partSizes: new PartSizes(),
+    unfinished: parts.unfinished,
     clock,
     timers,
     quarantineMs,

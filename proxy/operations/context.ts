@@ -30,6 +30,7 @@ import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.t
 import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
 import type { PartSizes } from "./part-sizes.ts";
+import type { Errands } from "./unfinished.ts";
 
 /** What a bucket should become. */
 export interface Resettlement {
@@ -101,6 +102,8 @@ export interface OperationPorts {
   readonly bucketLocation: "region" | "cluster";
   readonly handleKeys: HandleKeys;
   readonly partSizes: PartSizes;
+  /** What a request could not finish. */
+  readonly unfinished: Errands;
   readonly clock: Clock;
   readonly timers: Timers;
   /** Longer than an upstream can take to carry out what it was asked (Q, placement.md §1). */
