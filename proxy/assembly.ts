@@ -32,6 +32,7 @@ import { registryOverViews, Views } from "./gateway/views.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import { Discovery } from "./operations/discovery.ts";
 import { FramingProof } from "./operations/framing-proof.ts";
+import { ListRoom } from "./operations/list-room.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
 import { Unfinished } from "./operations/unfinished.ts";
@@ -289,6 +290,7 @@ function operationPorts(parts: PortParts): OperationPorts {
       return keys();
     },
     partSizes: new PartSizes(),
+    listRoom: new ListRoom(timers),
     unfinished: parts.unfinished,
     clock,
     timers,

@@ -194,6 +194,7 @@ export class Gateway {
         signal,
       };
       const given = await this.#run(operationRequest);
+      release = releasing(given, release);
       noteAnswer(given, trace);
       const answer = given.status < 400 ? given : await errorAnswer(given, trace, parts);
       trace.responseBytes = await sendAnswer(answer, headersOf(answer), reply);
@@ -327,6 +328,15 @@ function noteAnswer(answer: OperationAnswer, trace: Trace): void {
   trace.status = answer.status;
   trace.cluster = answer.cluster;
   trace.upstreamRequestId = fieldValue(answer.headers, "x-amz-request-id");
+}
+
+/** What a request holds, with what its answer does. */
+function releasing({ release }: OperationAnswer, before: () => void): () => void {
+  if (release === undefined) return before;
+  return () => {
+    before();
+    release();
+  };
 }
 
 /** A cluster's error as the client gets it, counted as one of ours is. */

@@ -23,6 +23,9 @@ export interface ReplyOptions {
 /** Beyond it copying the body into text costs more than a second buffer in the write. */
 const oneWriteBytes = 16 * 1024;
 
+/** What a client must take within `writeIdleMs`. */
+const pieceBytes = 64 * 1024;
+
 /** Sends an operation's answer. Resolves with the body bytes sent; rejects when it broke midway. */
 export async function sendAnswer(
   answer: OperationAnswer,
@@ -38,6 +41,11 @@ export async function sendAnswer(
     if (body !== null && !(body instanceof Uint8Array)) body.cancel();
     end(options, null);
     return 0;
+  }
+  if (body instanceof Uint8Array && body.length > oneWriteBytes) {
+    await writeDocument(body, options);
+    end(options, null);
+    return body.length;
   }
   if (body instanceof Uint8Array) {
     end(options, body);
@@ -133,6 +141,15 @@ function announcesBody(request: IncomingMessage): boolean {
   return (
     request.headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0")
   );
+}
+
+/** In pieces, as the client takes them: until then the document is held, and its request under way. */
+async function writeDocument(bytes: Uint8Array, options: ReplyOptions): Promise<void> {
+  const sink = responseSink(options);
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    const taken = sink.write(bytes.subarray(at, at + pieceBytes));
+    if (!taken) await sink.drained();
+  }
 }
 
 function responseSink(options: ReplyOptions): ByteSink & { bytes(): number } {

@@ -29,6 +29,7 @@ import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { BucketName, ClusterId, ObjectKey, TenantName } from "../s3/names.ts";
 import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
+import type { ListRoom } from "./list-room.ts";
 import type { PartSizes } from "./part-sizes.ts";
 import type { Errands } from "./unfinished.ts";
 
@@ -102,6 +103,8 @@ export interface OperationPorts {
   readonly bucketLocation: "region" | "cluster";
   readonly handleKeys: HandleKeys;
   readonly partSizes: PartSizes;
+  /** Memory for what clusters answer to lists. */
+  readonly listRoom: ListRoom;
   /** What a request could not finish. */
   readonly unfinished: Errands;
   readonly clock: Clock;
@@ -115,7 +118,7 @@ export interface OperationPorts {
 /** What lists are made with. */
 export type ListPorts = Pick<
   OperationPorts,
-  "upstream" | "snapshots" | "handleKeys" | "membership"
+  "upstream" | "snapshots" | "handleKeys" | "membership" | "listRoom"
 >;
 
 /** A request body as the client sends it: verified only when its iteration has ended. */
@@ -203,6 +206,8 @@ export interface OperationAnswer {
   readonly cluster: ClusterId | null;
   /** The Location field where we write one: that of an upstream names the upstream. */
   readonly location?: string;
+  /** Gives back what it holds; to be called once, when it was sent or cannot be. */
+  readonly release?: () => void;
 }
 
 export type RunOperation = (

@@ -3,7 +3,7 @@
 
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { openText, sealText } from "../placement/sealed-text.ts";
-import type { BucketList, ListedBucket } from "../s3/bucket-document.ts";
+import type { BucketList, ListBucketsRequest, ListedBucket } from "../s3/bucket-document.ts";
 import {
   bucketListDocument,
   bucketPage,
@@ -16,7 +16,9 @@ import type { ListOwner } from "../s3/listing.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { noTenant, parseBucketName } from "../s3/names.ts";
 import type { ListPorts, OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { documentAnswer, documentLimitBytes, readDocument, upstreamRequest } from "./send.ts";
+import { heldList, readHeld } from "./held-list.ts";
+import type { ListHold } from "./list-room.ts";
+import { documentAnswer, upstreamRequest } from "./send.ts";
 
 type Ports = Omit<ListPorts, "membership"> & Pick<OperationPorts, "identity" | "clock">;
 
@@ -33,10 +35,29 @@ export async function listBuckets(
   const wanted = reading.request;
   const binding = [request.tenant, wanted.prefix];
   const after = afterOf(wanted.continuationToken, binding, ports);
+  return await heldList(request, ports, async (hold) => {
+    const asking = { request, ports, hold };
+    return documentAnswer(await mergedBuckets(wanted, { binding, after }, asking), null);
+  });
+}
+
+interface Asking {
+  readonly request: OperationRequest;
+  readonly ports: Ports;
+  readonly hold: ListHold;
+}
+
+async function mergedBuckets(
+  wanted: ListBucketsRequest,
+  place: { readonly binding: readonly string[]; readonly after: string | null },
+  asking: Asking,
+): Promise<string> {
+  const { request, ports } = asking;
+  const { binding, after } = place;
   const clusters = [...ports.snapshots.current().clusters.values()]
     .filter(({ value }) => value.state !== "removed")
     .map(({ value }) => value.id);
-  const answers = await Promise.all(clusters.map((cluster) => askCluster(cluster, request, ports)));
+  const answers = await Promise.all(clusters.map((cluster) => askCluster(cluster, asking)));
   const lists = answers.filter((list) => list !== null);
   if (lists.length === 0) throw new S3Error("AccessDenied");
   const merged = mergeBuckets(lists.map((list) => list.buckets));
@@ -45,16 +66,13 @@ export async function listBuckets(
   const areCallers = clusters.every((cluster) => ports.identity(cluster) !== "service");
   const shown = await visible(named, most + 1, { request, ports, areCallers });
   const page = bucketPage(shown, wanted, after);
-  return documentAnswer(
-    bucketListDocument({
-      owner: ownerOf(lists, clusters, { request, ports }),
-      buckets: page.buckets,
-      prefix: wanted.prefix,
-      continuationToken:
-        page.truncated && page.last !== null ? tokenOf(page.last, binding, ports) : null,
-    }),
-    null,
-  );
+  return bucketListDocument({
+    owner: ownerOf(lists, clusters, { request, ports }),
+    buckets: page.buckets,
+    prefix: wanted.prefix,
+    continuationToken:
+      page.truncated && page.last !== null ? tokenOf(page.last, binding, ports) : null,
+  });
 }
 
 /** Where every cluster knows the caller as the same user it says who that is; else we do. */
@@ -104,19 +122,18 @@ async function visible(
   return shown;
 }
 
+/** In rows of a list of objects. */
+const usualBuckets = 200;
+
 /** Pages of one cluster's own list that one request reads at most. */
 const mostPages = 200;
 
 /** The whole list of one cluster. Null: the caller is nobody there. */
-async function askCluster(
-  cluster: ClusterId,
-  request: OperationRequest,
-  ports: Ports,
-): Promise<BucketList | null> {
+async function askCluster(cluster: ClusterId, asking: Asking): Promise<BucketList | null> {
   const buckets: ListedBucket[] = [];
   let token: string | null = null;
   for (let page = 0; page < mostPages; page += 1) {
-    const list: BucketList | null = await askPage(cluster, token, { request, ports });
+    const list: BucketList | null = await askPage(cluster, token, asking);
     if (list === null) return null;
     buckets.push(...list.buckets);
     token = list.continuationToken;
@@ -130,8 +147,9 @@ async function askCluster(
 async function askPage(
   cluster: ClusterId,
   token: string | null,
-  { request, ports }: { readonly request: OperationRequest; readonly ports: Ports },
+  { request, ports, hold }: Asking,
 ): Promise<BucketList | null> {
+  const expectedBytes = await hold.expect(usualBuckets);
   const query = token === null ? [] : ([["continuation-token", token]] as const);
   const asked = upstreamRequest(request, { query });
   const knowsUsers = ports.identity(cluster) !== "service";
@@ -142,7 +160,7 @@ async function askPage(
     if (knowsUsers && caught instanceof S3Error && caught.code === "AccessDenied") return null;
     throw caught;
   }
-  const document = await readDocument(response, documentLimitBytes);
+  const document = await readHeld(response, hold, expectedBytes);
   if (response.status === 403 && knowsUsers) return null;
   const reading = response.status === 200 ? readBucketList(document) : null;
   if (reading?.kind !== "list") {

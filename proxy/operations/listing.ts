@@ -9,18 +9,14 @@ import type { ListPage, ListPosition } from "../s3/listing.ts";
 import { listDocument } from "../s3/listing-document.ts";
 import type { MergedPage, PageNeed } from "../s3/listing-merge.ts";
 import { ListMerge } from "../s3/listing-merge.ts";
-import { maxListPageBytes, readListPage } from "../s3/listing-page.ts";
+import { readListPage } from "../s3/listing-page.ts";
 import type { ListRequest } from "../s3/listing-request.ts";
 import { readListRequest, upstreamListQuery } from "../s3/listing-request.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
+import { heldList, readHeld } from "./held-list.ts";
 import { listRefusal } from "./list-refusal.ts";
-import {
-  assertAbsenceKnown,
-  bucketOf,
-  documentAnswer,
-  readDocument,
-  upstreamRequest,
-} from "./send.ts";
+import type { ListHold } from "./list-room.ts";
+import { assertAbsenceKnown, bucketOf, documentAnswer, upstreamRequest } from "./send.ts";
 
 export async function listObjects(
   request: OperationRequest,
@@ -47,14 +43,16 @@ export async function listObjects(
     maxKeys: list.maxKeys,
     after: startOf(list, binding),
   });
-  const refused = await fill(merge, list, { request, ports });
-  if (refused !== null) return refused;
-  const page = merge.result();
-  if (page === null) throw new S3Error("InternalError");
-  return documentAnswer(
-    listDocument(list, { bucket, page, nextContinuationToken: tokenOf(page, binding, ports) }),
-    null,
-  );
+  return await heldList(request, ports, async (hold) => {
+    const refused = await fill(merge, list, { request, ports, hold });
+    if (refused !== null) return refused;
+    const page = merge.result();
+    if (page === null) throw new S3Error("InternalError");
+    return documentAnswer(
+      listDocument(list, { bucket, page, nextContinuationToken: tokenOf(page, binding, ports) }),
+      null,
+    );
+  });
 }
 
 function startOf(list: ListRequest, binding: () => TokenBinding): ListPosition | null {
@@ -79,6 +77,7 @@ function tokenOf(page: MergedPage, binding: () => TokenBinding, ports: ListPorts
 interface Asking {
   readonly request: OperationRequest;
   readonly ports: ListPorts;
+  readonly hold: ListHold;
 }
 
 /** Feeds the merge until it has its page. Returns an upstream's error answer to pass on, if one. */
@@ -109,9 +108,10 @@ type Fetched =
   | { readonly kind: "refused"; readonly answer: OperationAnswer };
 
 async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Promise<Fetched> {
-  const { request, ports } = asking;
+  const { request, ports, hold } = asking;
   const cluster = request.candidates[need.cursor];
   if (cluster === undefined) throw new S3Error("InternalError");
+  const expectedBytes = await hold.expect(need.maxKeys);
   const response = await ports.upstream.send(
     cluster,
     upstreamRequest(request, { operation: "ListObjectsV2", query: upstreamListQuery(list, need) }),
@@ -121,7 +121,7 @@ async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Pro
     const answer = await listRefusal(response, cluster, request);
     return answer === null ? nothing : { kind: "refused", answer };
   }
-  const reading = readListPage(await readDocument(response, maxListPageBytes));
+  const reading = readListPage(await readHeld(response, hold, expectedBytes));
   if (reading.kind === "error") {
     throw new S3Error("ServiceUnavailable", {
       message: `A cluster answers a list that cannot be read: ${reading.fault}`,

@@ -246,6 +246,17 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
     from: { "gateway/room.ts": 1 },
   },
   {
+    operations: [
+      "ListBuckets",
+      "ListObjects",
+      "ListObjectsV2",
+      "ListObjectVersions",
+      "ListMultipartUploads",
+    ],
+    why: "those under way fill the memory set aside for them, for ten seconds",
+    from: { "operations/list-room.ts": 1 },
+  },
+  {
     operations: "operations that write",
     why: "the placement of the bucket is changing, or changed during the request",
     from: {

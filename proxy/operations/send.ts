@@ -78,10 +78,15 @@ export function passOn(response: UpstreamResponse, cluster: ClusterId): Operatio
   return { status: response.status, headers: response.headers, body: response.body, cluster };
 }
 
-/** Reads an answer's body whole. @throws S3Error ServiceUnavailable beyond `limitBytes`. */
+/**
+ * Reads an answer's body whole.
+ * @param holding waits until so many more bytes may be held
+ * @throws S3Error ServiceUnavailable beyond `limitBytes`
+ */
 export async function readDocument(
   response: Pick<UpstreamResponse, "body">,
   limitBytes = documentLimitBytes,
+  holding: ((bytes: number) => Promise<void>) | null = null,
 ): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -91,6 +96,7 @@ export async function readDocument(
       response.body.cancel();
       throw new S3Error("ServiceUnavailable", { message: "An upstream answer is too long" });
     }
+    if (holding !== null) await holding(chunk.length);
     parts.push(chunk);
   }
   return Buffer.concat(parts, size);

@@ -9,6 +9,7 @@ import type { ClusterId, ObjectKey } from "../s3/names.ts";
 import { parseClusterId, parseObjectKey } from "../s3/names.ts";
 import type { UploadItem, UploadListRequest, UploadMarker } from "../s3/upload-list.ts";
 import {
+  mostUploads,
   readUploadListRequest,
   readUploadPage,
   UploadChoice,
@@ -16,13 +17,14 @@ import {
   uploadListQuery,
 } from "../s3/upload-list.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
+import { heldList, readHeld } from "./held-list.ts";
 import { listRefusal } from "./list-refusal.ts";
+import type { ListHold } from "./list-room.ts";
 import {
   assertAbsenceKnown,
   bucketOf,
   documentAnswer,
   firstCandidate,
-  readDocument,
   upstreamRequest,
 } from "./send.ts";
 
@@ -38,7 +40,14 @@ export async function listUploads(
   const list = reading.request;
   assertAbsenceKnown(request, ports);
   firstCandidate(request);
-  const asking = { request, ports };
+  return await heldList(request, ports, (hold) => chosenUploads(list, { request, ports, hold }));
+}
+
+async function chosenUploads(
+  list: UploadListRequest,
+  asking: Asking & { readonly hold: ListHold },
+): Promise<OperationAnswer> {
+  const { request } = asking;
   const choice = new UploadChoice(list, placeOfMarker(list, asking));
   const refusals = await Promise.all(
     request.candidates.map((cluster) => readUploads(cluster, choice, { ...asking, list })),
@@ -66,22 +75,28 @@ interface Asking {
 async function readUploads(
   cluster: ClusterId,
   choice: UploadChoice,
-  asking: Asking & { readonly list: UploadListRequest },
+  asking: Asking & { readonly list: UploadListRequest; readonly hold: ListHold },
 ): Promise<OperationAnswer | null> {
-  const { request, ports, list } = asking;
+  const { request, ports, list, hold } = asking;
   let marker: UploadMarker | null = null;
+  let last: Uint8Array = new Uint8Array(0);
   for (let page = 0; page < mostPages; page += 1) {
+    const expectedBytes = await hold.expect(mostUploads);
     const response = await ports.upstream.send(
       cluster,
       upstreamRequest(request, { query: uploadListQuery(list.prefix, marker) }),
       request.signal,
     );
     if (response.status !== 200) return await listRefusal(response, cluster, request);
-    const reading = readUploadPage(await readDocument(response));
+    const document = await readHeld(response, hold, expectedBytes);
+    const reading = readUploadPage(document);
     if (reading.kind === "error") throw unreadable(reading.fault);
     choice.add(
       reading.uploads.map((upload) => ({ ...upload, place: placeOf(cluster, upload.uploadId) })),
     );
+    // What is chosen of all pages is not more than one of them.
+    hold.give(last.length);
+    last = document;
     const { next } = reading;
     if (next === null) return null;
     if (next.key === marker?.key && next.uploadId === marker.uploadId) throw unreadable("stalled");

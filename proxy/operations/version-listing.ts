@@ -15,13 +15,14 @@ import {
   versionListQuery,
 } from "../s3/version-list.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
+import { heldList, readHeld } from "./held-list.ts";
 import { listRefusal } from "./list-refusal.ts";
+import type { ListHold } from "./list-room.ts";
 import {
   assertAbsenceKnown,
   bucketOf,
   documentAnswer,
   firstCandidate,
-  readDocument,
   upstreamRequest,
 } from "./send.ts";
 
@@ -34,7 +35,10 @@ export async function listVersions(
   const list = reading.request;
   assertAbsenceKnown(request, ports);
   firstCandidate(request);
-  const asking = { request, ports };
+  return await heldList(request, ports, (hold) => mergedVersions(list, { request, ports, hold }));
+}
+
+async function mergedVersions(list: VersionListRequest, asking: Asking): Promise<OperationAnswer> {
   const starts = await startsOf(list, asking);
   if (starts.kind === "refused") return starts.answer;
   const pages = await Promise.all(
@@ -47,7 +51,7 @@ export async function listVersions(
     list.maxKeys,
   );
   return documentAnswer(
-    versionListDocument(list, { bucket: bucketOf(request), page: merged }),
+    versionListDocument(list, { bucket: bucketOf(asking.request), page: merged }),
     null,
   );
 }
@@ -55,6 +59,7 @@ export async function listVersions(
 interface Asking {
   readonly request: OperationRequest;
   readonly ports: ListPorts;
+  readonly hold: ListHold;
 }
 
 type Refused = { readonly kind: "refused"; readonly answer: OperationAnswer };
@@ -118,8 +123,9 @@ async function streamOf(
 async function pageOf(
   cluster: ClusterId,
   from: VersionPosition,
-  { request, ports, list }: ClusterAsking,
+  { request, ports, hold, list }: ClusterAsking,
 ): Promise<Fetched> {
+  const expectedBytes = await hold.expect(list.maxKeys);
   const response = await ports.upstream.send(
     cluster,
     upstreamRequest(request, { query: versionListQuery(list, from) }),
@@ -130,7 +136,7 @@ async function pageOf(
     if (answer !== null) return { kind: "refused", answer };
     return { kind: "page", page: { items: [], truncated: false, next: null } };
   }
-  const reading = readVersionPage(await readDocument(response));
+  const reading = readVersionPage(await readHeld(response, hold, expectedBytes));
   if (reading.kind === "page") return reading;
   throw unreadable(reading.fault);
 }

@@ -35,7 +35,8 @@ export type UploadListReading =
   | { readonly kind: "request"; readonly request: UploadListRequest }
   | { readonly kind: "error"; readonly error: S3Error };
 
-const mostUploads = 1000;
+/** Of a page, a client's or an upstream's (S3). */
+export const mostUploads = 1000;
 
 export function readUploadListRequest(query: QueryList): UploadListReading {
   const most = queryValue(query, "max-uploads") || String(mostUploads);

@@ -7,6 +7,7 @@ import type {
   OperationPorts,
   OperationRequest,
 } from "../../proxy/operations/context.ts";
+import { ListRoom } from "../../proxy/operations/list-room.ts";
 import { bucketTableOf } from "../../proxy/placement/bucket-table.ts";
 import {
   type ByteStream,
@@ -87,6 +88,7 @@ export function overClusters(
         subscribe: () => () => {},
       },
       handleKeys: keys,
+      listRoom: new ListRoom({ after: () => () => {} }),
       membership: { id: "test", mayMutate: () => true, beginMutation: () => () => {} },
       identity: () => "service",
       clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },

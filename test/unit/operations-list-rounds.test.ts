@@ -80,5 +80,12 @@ t.test("all clusters are asked before one has answered", async (t) => {
     };
     const answer = await run(ask(operation, []), { ...ports, upstream: gated });
     t.equal(answer.status, 200, operation);
+    t.ok(ports.listRoom.takenBytes > 0, "documents are held until the answer was sent");
+    answer.release?.();
+    t.equal(ports.listRoom.takenBytes, 0);
+    const failing = async (): Promise<never> => await Promise.reject(new Error("away"));
+    const cut: typeof upstream = { send: failing };
+    await t.rejects(run(ask(operation, []), { ...ports, upstream: cut }), { message: "away" });
+    t.equal(ports.listRoom.takenBytes, 0, "nor is anything of a list that failed");
   }
 });

@@ -3,12 +3,15 @@
 
 import { createHash } from "node:crypto";
 import { once } from "node:events";
+import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 import { CreateBucketCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
+import { sendAnswer } from "../../proxy/gateway/reply.ts";
+import { handClock } from "../support/hand-clock.ts";
 import type { TestHeadgate } from "../support/headgate.ts";
 import { startClusters, startTestHeadgate } from "../support/headgate.ts";
-import { openRaw, rawHead } from "../support/raw-http.ts";
+import { openRaw, rawHead, until } from "../support/raw-http.ts";
 import { type SlowRelay, settledCount, slowRelay } from "../support/slow-relay.ts";
 
 const mebibyte = 1024 * 1024;
@@ -107,3 +110,50 @@ t.test("a cluster that does not read stops the client's sending, and loses no by
   t.equal(stored?.key, "large");
   t.equal(sha256(stored?.bytes ?? Buffer.alloc(0)), sha256(content));
 });
+
+t.test(
+  "a document is under way until its client took it, for as long as it takes any",
+  async (t) => {
+    const clock = handClock();
+    const outcomes: (number | string)[] = [];
+    let pieces = 0;
+    const server = createServer((request, response) => {
+      const timers: typeof clock.timers = {
+        after(durationMs, run) {
+          pieces += 1;
+          return clock.timers.after(durationMs, run);
+        },
+      };
+      const reply = { request, response, requestId: "1", timers, writeIdleMs: 60_000 };
+      const answer = { status: 200, headers: [], body: content, cluster: null };
+      sendAnswer(answer, [], reply).then(
+        (bytes) => outcomes.push(bytes),
+        () => outcomes.push("cut"),
+      );
+    });
+    t.teardown(() => server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    const port = typeof address === "object" ? address?.port : 0;
+    const whole = await openUnread(t, `http://127.0.0.1:${port}`);
+    const request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    const parts: Buffer[] = [];
+    whole.write(request);
+    whole.on("data", (part) => parts.push(part)).resume();
+    await until(() => outcomes.length > 0);
+    t.strictSame(outcomes, [objectBytes]);
+    await until(() => parts.reduce((sum, part) => sum + part.length, 0) > objectBytes);
+    t.ok(Buffer.concat(parts).subarray(-objectBytes).equals(content));
+    whole.destroy();
+    const unread = await openUnread(t, `http://127.0.0.1:${port}`);
+    pieces = 0;
+    unread.write(request);
+    await settledCount(() => pieces);
+    t.equal(outcomes.length, 1, "nobody took it");
+    t.ok(pieces * 64 * 1024 < boundBytes);
+    clock.pass(60_000);
+    await until(() => outcomes.length > 1);
+    t.strictSame(outcomes, [objectBytes, "cut"]);
+  },
+);

@@ -10,6 +10,7 @@ import {
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { startTestHeadgate } from "../support/headgate.ts";
+import { openScene } from "../support/rgw-scene.ts";
 
 const keys = [
   "a",
@@ -116,5 +117,33 @@ t.test(
     await t.rejects(s3.send(new ListObjectsV2Command({ Bucket: "list" })), {
       name: "ServiceUnavailable",
     });
+  },
+);
+
+t.test(
+  "a list document without end is cut, and what is held of long ones is given back",
+  async (t) => {
+    const { rgw, ask } = await openScene(t);
+    const lists = [
+      ["/rep", "list-type=2", "ListBucketResult"],
+      ["/rep", "", "ListBucketResult"],
+      ["/rep", "versions=", "ListVersionsResult"],
+      ["/rep", "uploads=", "ListMultipartUploadsResult"],
+      ["/", "", "ListAllMyBucketsResult"],
+    ] as const;
+    const padded = (root: string, length: number): string =>
+      `<${root}>${" ".repeat(length)}<IsTruncated>false</IsTruncated><Buckets></Buckets></${root}>`;
+    let answer = "";
+    rgw.intercept = ({ method }) => (method === "GET" ? answer : null);
+    for (const [path, query, root] of lists) {
+      const sent = padded(root, 9 * 1024 * 1024);
+      answer = `HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n${sent}`;
+      const refused = await ask("GET", path, { query });
+      t.match(refused, { status: 503, code: "ServiceUnavailable" }, `${path}?${query}`);
+      // More than one caller may have held in all, were it not given back.
+      const whole = padded(root, 7 * 1024 * 1024);
+      answer = `HTTP/1.1 200 OK\r\ncontent-length: ${whole.length}\r\n\r\n${whole}`;
+      for (const _ of [1, 2]) t.equal((await ask("GET", path, { query })).status, 200);
+    }
   },
 );
