@@ -1,7 +1,5 @@
 // A bucket that is created again while it is deleted or moved, and one whose record is older than its end.
 
-import { once } from "node:events";
-import { request as ask, createServer } from "node:http";
 import {
   CreateBucketCommand,
   DeleteBucketCommand,
@@ -11,67 +9,32 @@ import {
   S3Client,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
-import type { DemoServer } from "../../proxy/demo/server.ts";
 import { clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
-import { until } from "../support/raw-upstream.ts";
+import { holdingRelay } from "../support/holding-relay.ts";
 
 const Bucket = "again";
 const slowDown = { name: "SlowDown", $metadata: { httpStatusCode: 503 } };
 
-/** A relay that keeps each `PUT /again` from its cluster while it is closed. */
-async function gate(t: Test, server: DemoServer | undefined) {
-  let isClosed = false;
-  let waiting = 0;
-  const relay = createServer((request, response) => {
-    const { method, url = "", headers } = request;
-    const pass = async (): Promise<void> => {
-      if (isClosed && method === "PUT" && url === `/${Bucket}`) {
-        waiting += 1;
-        await until(() => !isClosed);
-      }
-      const far = ask(`${server?.url}${url}`, { method, headers, agent: false }, (answer) => {
-        response.writeHead(answer.statusCode ?? 0, answer.rawHeaders);
-        answer.pipe(response);
-      });
-      request.pipe(far);
-    };
-    void pass();
-  });
-  relay.listen(0, "127.0.0.1");
-  await once(relay, "listening");
-  t.teardown(() => {
-    relay.closeAllConnections();
-    relay.close();
-  });
-  const address = relay.address();
-  if (address === null || typeof address === "string") throw new Error("No port");
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    setClosed: (closed: boolean) => {
-      isClosed = closed;
-    },
-    reached: () => until(() => waiting > 0),
-  };
-}
-
 async function scene(t: Test) {
   const servers = await startClusters(t, ["a", "b", "c"]);
-  const door = await gate(t, servers["c"]);
+  const door = await holdingRelay(t, servers["c"]?.url ?? "");
+  const creations = (request: string): boolean => request === `PUT /${Bucket}`;
   const headgate = await startTestHeadgate(t, { servers, endpoints: { c: door.url } });
   const holders = (): readonly string[] =>
     Object.keys(servers).filter((id) => servers[id]?.buckets().some((name) => name === Bucket));
-  return { ...headgate, door, holders };
+  return { ...headgate, door, creations, holders };
 }
 
 t.test("a bucket that is deleted while it is created again is gone", async (t) => {
-  const { s3, door, holders, admin } = await scene(t);
+  const { s3, door, creations, holders, admin } = await scene(t);
   await s3.send(new CreateBucketCommand({ Bucket }));
-  door.setClosed(true);
+  door.holds = creations;
   const again = s3.send(new CreateBucketCommand({ Bucket })).catch((caught: unknown) => caught);
-  await door.reached();
+  const held = await door.held();
   await s3.send(new DeleteBucketCommand({ Bucket }));
   t.strictSame(holders(), []);
-  door.setClosed(false);
+  door.holds = () => false;
+  await held.pass();
   t.match(await again, slowDown);
   t.strictSame(holders(), [], "what was made is taken away");
   t.equal((await admin("GET", `/buckets/${Bucket}`)).status, 404);
@@ -81,11 +44,11 @@ t.test("a bucket that is deleted while it is created again is gone", async (t) =
 });
 
 t.test("a change of route waits for a bucket that is created again", async (t) => {
-  const { s3, door, holders, admin } = await scene(t);
+  const { s3, door, creations, holders, admin } = await scene(t);
   await s3.send(new CreateBucketCommand({ Bucket }));
-  door.setClosed(true);
+  door.holds = creations;
   const again = s3.send(new CreateBucketCommand({ Bucket })).catch((caught: unknown) => caught);
-  await door.reached();
+  const held = await door.held();
   const placement = { placement: { a: 1 } };
   const moved = admin("PUT", `/buckets/${Bucket}/placement`, placement);
   const phase = async (): Promise<unknown> =>
@@ -93,7 +56,8 @@ t.test("a change of route waits for a bucket that is created again", async (t) =
   while (!/"phase":"rerouting"/.test(String(await phase())));
   await t.rejects(s3.send(new CreateBucketCommand({ Bucket })), slowDown);
   t.strictSame(holders(), ["a", "b", "c"]);
-  door.setClosed(false);
+  door.holds = () => false;
+  await held.pass();
   t.match(await again, slowDown);
   t.ok([200, 204].includes((await moved).status));
   t.strictSame(holders(), ["a"]);
