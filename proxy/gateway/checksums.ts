@@ -66,7 +66,8 @@ function beginCrc32(): Checksum {
   let value = 0;
   return {
     update(bytes) {
-      value = crc32(bytes, value);
+      // Of nothing it starts anew where an empty buffer has no address.
+      if (bytes.length > 0) value = crc32(bytes, value);
     },
     digest() {
       const digest = Buffer.alloc(4);

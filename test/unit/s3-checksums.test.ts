@@ -38,7 +38,9 @@ t.test("checksums have their published values, however the bytes come", async (t
   for (const algorithm of Object.keys(wanted).filter(isAlgorithm)) {
     const running = [0, 1].map(() => beginChecksum(algorithm));
     const empty = beginChecksum(algorithm);
-    for (const byte of check) for (const checksum of running) checksum.update(Buffer.of(byte));
+    // A piece of nothing, as node:zlib and undici make them, changes nothing.
+    const pieces = [...check].flatMap((byte) => [Buffer.of(byte), Buffer.from(new ArrayBuffer(0))]);
+    for (const piece of pieces) for (const checksum of running) checksum.update(piece);
     for (const checksum of running) {
       t.equal(Buffer.from(checksum.digest()).toString("hex"), wanted[algorithm], algorithm);
     }
