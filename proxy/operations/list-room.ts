@@ -17,7 +17,7 @@ export interface ListRoomLimits {
 const defaultLimits: ListRoomLimits = {
   mostBytes: 64 * 1024 * 1024,
   mostBytesOfOne: 32 * 1024 * 1024,
-  waitMs: 10_000,
+  waitMs: 30_000,
 };
 
 /** An object's row with a name of a hundred characters, with its owner. */

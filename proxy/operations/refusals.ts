@@ -253,7 +253,7 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
       "ListObjectVersions",
       "ListMultipartUploads",
     ],
-    why: "those under way fill the memory set aside for them, for ten seconds",
+    why: "those under way fill the memory set aside for them, for thirty seconds",
     from: { "operations/list-room.ts": 1 },
   },
   {

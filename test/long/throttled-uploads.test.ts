@@ -1,15 +1,10 @@
 // Ten clients at 1 MiB/s each send 256 MiB through one process: every upload reaches the upstream before
 // a hundredth of it was sent, and the process does not grow with what passes through it.
 
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { plainCommand } from "../support/plain-command.ts";
+import { residentBytes, startBareProcess } from "../support/bare-process.ts";
 import { openRaw, rawExchange, rawHead } from "../support/raw-http.ts";
 
 const sizeBytes = 256 * 1024 * 1024;
@@ -52,41 +47,6 @@ async function openSink(t: Test): Promise<Sink> {
   return { url: `http://127.0.0.1:${address.port}`, received };
 }
 
-async function startProcess(t: Test, upstream: string): Promise<{ url: string; pid: number }> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-long-"));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const keys = [{ access_key: "test-client", secret_key: "test-client-secret" }];
-  const grants = [{ buckets: ["*"], allow: ["read", "list", "write", "delete", "admin"] }];
-  writeFileSync(join(folder, "keys.yaml"), JSON.stringify({ users: [{ uid: "u", keys, grants }] }));
-  const credentials = { access_key_id: "sink", secret_access_key: "sink-secret" };
-  const config = {
-    listen: { address: "127.0.0.1:0" },
-    admin: { address: "" },
-    auth: { credentials: [{ source: "file", file: "keys.yaml" }] },
-    clusters: [{ id: "sink", endpoints: [upstream], credentials }],
-    access_log: { format: "off" },
-  };
-  writeFileSync(join(folder, "config.yaml"), JSON.stringify(config));
-  const main = join(import.meta.dirname, "../../dist/proxy/main.js");
-  const args = [main, "run", "-c", join(folder, "config.yaml")];
-  const [program, rest] = plainCommand(process.execPath, args);
-  const child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"] });
-  t.teardown(() => child.kill("SIGKILL"));
-  const url = await new Promise<string>((resolve, reject) => {
-    child.once("exit", () => reject(new Error("ended before it started")));
-    createInterface({ input: child.stderr }).on("line", (line) => {
-      const found = /"s3":"(http:[^"]+)"/.exec(line)?.[1];
-      if (found !== undefined) resolve(found);
-    });
-  });
-  return { url, pid: child.pid ?? 0 };
-}
-
-function residentBytes(pid: number): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kib) * 1024;
-}
-
 /** Sends an upload at 1 MiB/s; resolves with how much was sent when the sink had its first byte. */
 async function sendSlowly(url: string, key: string, sink: Sink): Promise<number> {
   const connection = await openRaw(url);
@@ -107,7 +67,7 @@ async function sendSlowly(url: string, key: string, sink: Sink): Promise<number>
 
 t.test("slow uploads stream through and leave no memory behind", async (t) => {
   const sink = await openSink(t);
-  const { url, pid } = await startProcess(t, sink.url);
+  const { url, pid } = await startBareProcess(t, { sink: sink.url });
   const created = await rawExchange(
     url,
     rawHead(url, { method: "PUT", path: "/slow", contentLength: 0 }),
