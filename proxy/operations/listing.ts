@@ -49,7 +49,7 @@ export async function listObjects(
     const page = merge.result();
     if (page === null) throw new S3Error("InternalError");
     return documentAnswer(
-      listDocument(list, { bucket, page, nextContinuationToken: tokenOf(page, binding, ports) }),
+      listDocument(list, { bucket, page, nextContinuationToken: tokenOf(page, binding) }),
       null,
     );
   });
@@ -68,10 +68,9 @@ function startOf(list: ListRequest, binding: () => TokenBinding): ListPosition |
   return after === "" ? null : { kind: "key", text: after };
 }
 
-function tokenOf(page: MergedPage, binding: () => TokenBinding, ports: ListPorts): string | null {
+function tokenOf(page: MergedPage, binding: () => TokenBinding): string | null {
   if (!page.truncated || page.last === null) return null;
-  const { revision } = ports.snapshots.current();
-  return listToken({ ...page.last, revision }, binding());
+  return listToken(page.last, binding());
 }
 
 interface Asking {

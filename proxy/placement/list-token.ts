@@ -1,24 +1,21 @@
-// The continuation token of a merged list: where the page before ended and under which map it was
-// made. Bound to bucket, prefix and delimiter by a MAC, so a token of one list is no place in another.
+// The continuation token of a merged list: where the page before ended, and nothing else. Whatever was
+// moved, added or taken away since, the list goes on behind that text on all clusters of the bucket as they
+// are then. Bound to bucket, prefix and delimiter by a MAC, so a token of one list is no place in another.
 // Spec: placement.md §10.
 
+import type { ListPosition } from "../s3/listing.ts";
 import type { BucketName, TenantName } from "../s3/names.ts";
-import type { Revision } from "./records.ts";
 import { type HandleKeys, openText, sealText } from "./sealed-text.ts";
 
-const version = 1;
+const version = 2;
 const purpose = "headgate list token";
-/** A key of 1024 bytes, head and MAC in base64url, with room. */
+/**
+ * A key of 1024 bytes with head and MAC in base64url has 1390, and some clusters take longer keys. It has to
+ * be whole: behind a part of it the list would give keys twice or leave some out, and what we kept in its
+ * place would be gone with the process, and unknown to the next one.
+ */
 const maxLength = 2048;
-const headBytes = 10;
-
-/** The last thing emitted; a `prefix` (CommonPrefixes entry) continues behind its last possible key. */
-export interface ListPosition {
-  readonly kind: "key" | "prefix";
-  readonly text: string;
-  /** The map revision the page was made under. */
-  readonly revision: Revision;
-}
+const headBytes = 2;
 
 /** What a token is bound to and checked with. */
 export interface TokenBinding {
@@ -33,13 +30,15 @@ function bindingTexts(binding: TokenBinding): readonly string[] {
   return [binding.tenant, binding.bucket, binding.prefix, binding.delimiter];
 }
 
-/** `[A-Za-z0-9_-]+`: version, kind, revision (8 bytes), key or prefix, MAC. */
+/**
+ * Of the last key or prefix given; a prefix goes on behind its last possible key.
+ * `[A-Za-z0-9_-]+`: version, kind, key or prefix, MAC.
+ */
 export function listToken(position: ListPosition, binding: TokenBinding): string {
   const text = Buffer.from(position.text);
   const content = Buffer.alloc(headBytes + text.length);
   content[0] = version;
   content[1] = position.kind === "prefix" ? 1 : 0;
-  content.writeBigUInt64BE(BigInt.asUintN(64, position.revision), 2);
   content.set(text, headBytes);
   return sealText(content, { purpose, binding: bindingTexts(binding), keys: binding.keys });
 }
@@ -57,6 +56,5 @@ export function readListToken(token: string, binding: TokenBinding): ListPositio
   return {
     kind: bytes[1] === 1 ? "prefix" : "key",
     text: bytes.toString("utf8", headBytes),
-    revision: bytes.readBigUInt64BE(2),
   };
 }

@@ -1,9 +1,12 @@
 // A list that is being read while clusters drain, come back and change their weights: no key is left
-// out and none comes twice, over real sockets; and tokens that were not made for this very list.
+// out and none comes twice, over real sockets; while clusters come and go, keys move, and the proxy is
+// another one with newer keys; and tokens that were not made for this very list.
 
 import {
+  CompleteMultipartUploadCommand,
   CreateBucketCommand,
   CreateMultipartUploadCommand,
+  DeleteObjectCommand,
   ListBucketsCommand,
   ListMultipartUploadsCommand,
   type ListMultipartUploadsCommandOutput,
@@ -15,9 +18,15 @@ import {
   type ListObjectVersionsCommandOutput,
   PutObjectCommand,
   type S3Client,
+  UploadPartCommand,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
-import { startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
+import {
+  clusterKeys,
+  startClusters,
+  startTestHeadgate,
+  type TestHeadgate,
+} from "../support/headgate.ts";
 
 const Bucket = "read";
 const keys = Array.from({ length: 40 }, (_, index) => `${index % 4}/key ${index}+%é`).toSorted();
@@ -57,13 +66,14 @@ function changes(headgate: TestHeadgate, test: Test): () => Promise<void> {
   };
 }
 
-type Walk = (s3: S3Client, between: () => Promise<void>) => Promise<(string | undefined)[]>;
+/** Reads a list to its end; who is asked may be another one for each page. */
+type Walk = (s3: () => S3Client, between: () => Promise<void>) => Promise<(string | undefined)[]>;
 
 const walks: Readonly<Record<string, Walk>> = {
   async ListObjectsV2(s3, between) {
     const seen: (string | undefined)[] = [];
     for (let more: Partial<ListObjectsV2Command["input"]> | null = {}; more !== null; ) {
-      const page: ListObjectsV2CommandOutput = await s3.send(
+      const page: ListObjectsV2CommandOutput = await s3().send(
         new ListObjectsV2Command({ Bucket, MaxKeys: 7, ...more }),
       );
       seen.push(...(page.Contents ?? []).map(({ Key }) => Key));
@@ -75,7 +85,7 @@ const walks: Readonly<Record<string, Walk>> = {
   async ListObjects(s3, between) {
     const seen: (string | undefined)[] = [];
     for (let more: Partial<ListObjectsCommand["input"]> | null = {}; more !== null; ) {
-      const page: ListObjectsCommandOutput = await s3.send(
+      const page: ListObjectsCommandOutput = await s3().send(
         new ListObjectsCommand({ Bucket, MaxKeys: 7, ...more }),
       );
       seen.push(...(page.Contents ?? []).map(({ Key }) => Key));
@@ -87,7 +97,7 @@ const walks: Readonly<Record<string, Walk>> = {
   async ListObjectVersions(s3, between) {
     const seen: (string | undefined)[] = [];
     for (let more: Partial<ListObjectVersionsCommand["input"]> | null = {}; more !== null; ) {
-      const page: ListObjectVersionsCommandOutput = await s3.send(
+      const page: ListObjectVersionsCommandOutput = await s3().send(
         new ListObjectVersionsCommand({ Bucket, MaxKeys: 7, ...more }),
       );
       seen.push(...(page.Versions ?? []).map(({ Key }) => Key));
@@ -102,7 +112,7 @@ const walks: Readonly<Record<string, Walk>> = {
   async ListMultipartUploads(s3, between) {
     const seen: (string | undefined)[] = [];
     for (let more: Partial<ListMultipartUploadsCommand["input"]> | null = {}; more !== null; ) {
-      const page: ListMultipartUploadsCommandOutput = await s3.send(
+      const page: ListMultipartUploadsCommandOutput = await s3().send(
         new ListMultipartUploadsCommand({ Bucket, MaxUploads: 7, ...more }),
       );
       seen.push(...(page.Uploads ?? []).map(({ Key }) => Key));
@@ -119,9 +129,96 @@ const walks: Readonly<Record<string, Walk>> = {
 t.test("lists go on over drains and weights that change between their pages", async (t) => {
   const headgate = await open(t);
   for (const [name, walk] of Object.entries(walks)) {
-    t.strictSame(await walk(headgate.s3, changes(headgate, t)), keys, name);
+    t.strictSame(await walk(() => headgate.s3, changes(headgate, t)), keys, name);
     for (const id of ["a", "b"]) await headgate.admin("POST", `/clusters/${id}/undrain`, {});
   }
+});
+
+const hex = (digit: number): string => String(digit).repeat(64);
+/** Handle keys as four starts have them, newest first. */
+const rotations = [[1], [2, 1], [3, 2, 1], [4, 3, 2]].map((digits) => digits.map(hex).join("\n"));
+
+t.test("lists go on where clusters came, went and gave keys away, under newer keys", async (t) => {
+  const servers = await startClusters(t, ["a", "b", "c", "d"]);
+  const start = async (ids: string, turn: number): Promise<TestHeadgate> =>
+    await startTestHeadgate(t, {
+      clusters: Object.fromEntries(Array.from(ids, (id) => [id, 1])),
+      servers,
+      settings: "keys: {handle_key_file: handle.keys}",
+      files: { "handle.keys": rotations[turn] ?? "" },
+    });
+  const first = await start("abc", 0);
+  await first.s3.send(new CreateBucketCommand({ Bucket }));
+  for (const Key of keys) await first.s3.send(new PutObjectCommand({ Bucket, Key, Body: "x" }));
+  const at = (id: string): S3Client =>
+    first.client({ endpoint: servers[id]?.url ?? "", credentials: clusterKeys });
+  const direct = new Map(Array.from("abcd", (id) => [id, at(id)]));
+  await direct.get("d")?.send(new CreateBucketCommand({ Bucket }));
+  /** Every n-th key of a cluster. */
+  const move = async (from: string, to: string, nth: number): Promise<void> => {
+    const held = servers[from]?.objects(Bucket).filter((_, index) => index % nth === 0) ?? [];
+    t.ok(held.length > 0, `${from} has some to give to ${to}`);
+    for (const { key: Key } of held) {
+      await direct.get(to)?.send(new PutObjectCommand({ Bucket, Key, Body: "x" }));
+      await direct.get(from)?.send(new DeleteObjectCommand({ Bucket, Key }));
+    }
+  };
+  const second = await start("abcd", 1);
+  const third = await start("bcd", 2);
+  const { ListMultipartUploads: _, ...others } = walks;
+  for (const [name, walk] of Object.entries(others)) {
+    let turn = 0;
+    const asked = [first, second, third];
+    const read = await walk(
+      () => (asked[Math.min(turn, 2)] ?? first).s3,
+      async () => {
+        turn += 1;
+        if (turn === 1) await move("b", "d", 2);
+        if (turn === 2) await move("a", "c", 1);
+        if (turn === 3) await move("d", "b", 2);
+      },
+    );
+    t.strictSame(read, keys, name);
+    await move("c", "a", 2);
+  }
+  const page = await first.s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 7 }));
+  const fourth = await start("abcd", 3);
+  await t.rejects(
+    fourth.s3.send(
+      new ListObjectsV2Command({ Bucket, ContinuationToken: page.NextContinuationToken }),
+    ),
+    { name: "InvalidArgument" },
+    "no key of the fourth start made it",
+  );
+});
+
+t.test("an upload goes on under newer keys, as long as its own is one of them", async (t) => {
+  const servers = await startClusters(t, ["a"]);
+  const starts = await Promise.all(
+    rotations.map((text) =>
+      startTestHeadgate(t, {
+        clusters: { a: 1 },
+        servers,
+        settings: "keys: {handle_key_file: handle.keys}",
+        files: { "handle.keys": text },
+      }),
+    ),
+  );
+  const [first, second, third, fourth] = starts.map(({ s3 }) => s3);
+  await first?.send(new CreateBucketCommand({ Bucket }));
+  const begun = await first?.send(new CreateMultipartUploadCommand({ Bucket, Key: "k" }));
+  const upload = { Bucket, Key: "k", UploadId: begun?.UploadId };
+  const part = { ...upload, PartNumber: 1, Body: "x" };
+  const uploaded = await second?.send(new UploadPartCommand(part));
+  await t.rejects(async () => await fourth?.send(new UploadPartCommand(part)), {
+    name: "NoSuchUpload",
+  });
+  const MultipartUpload = { Parts: [{ PartNumber: 1, ETag: uploaded?.ETag }] };
+  await third?.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
+  t.strictSame(
+    servers["a"]?.objects(Bucket).map(({ key }) => key),
+    ["k"],
+  );
 });
 
 t.test("a token is good for its own list alone", async (t) => {
