@@ -7,6 +7,7 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import { element, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer } from "./answer.ts";
+import { askedAlgorithm, type Sum, sumElements, valueElements, valueOf } from "./checksums.ts";
 import { assertMayWrite } from "./conditions.ts";
 import { storePart, uploadOf } from "./multipart-operations.ts";
 import { objectFields, setTags } from "./object-operations.ts";
@@ -27,13 +28,22 @@ export function copyObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const etag = etagOf(source.bytes);
   const modifiedMs = ports.nowMs();
   const headers = fieldsOf(request.headers, source, replaces);
-  bucket.put({ key, bytes: source.bytes, etag, modifiedMs, headers });
+  const sum = ports.facts.verifiesChecksums ? copiedSum(request.headers, source) : null;
+  bucket.put({ key, bytes: source.bytes, etag, modifiedMs, headers, sum });
   if (fieldValue(request.headers, "x-amz-tagging-directive") === "REPLACE") {
     setTags(bucket, key, request.headers);
   } else if (tags !== null) {
     bucket.settings(key).set("tagging", tags);
   }
-  return result("CopyObjectResult", etag, modifiedMs);
+  return result("CopyObjectResult", { etag, modifiedMs }, sumElements(sum));
+}
+
+/** Always of the bytes, since the copy is in one piece. */
+function copiedSum(headers: HeaderList, { sum, bytes }: StoredObject): Sum | null {
+  const algorithm = askedAlgorithm(headers) ?? sum?.algorithm ?? null;
+  if (algorithm === null) return null;
+  if (algorithm === sum?.algorithm && sum.type === "FULL_OBJECT") return sum;
+  return { algorithm, type: "FULL_OBJECT", value: valueOf(bytes, algorithm) };
 }
 
 export function uploadPartCopy(request: DemoRequest, ports: DemoPorts): DemoAnswer {
@@ -45,7 +55,7 @@ export function uploadPartCopy(request: DemoRequest, ports: DemoPorts): DemoAnsw
   if (range !== null && range.last >= source.bytes.length) throw new S3Error("InvalidRange");
   const bytes = range === null ? source.bytes : source.bytes.subarray(range.first, range.last + 1);
   const part = storePart(upload, { request, bytes, nowMs: ports.nowMs() });
-  return result("CopyPartResult", part.etag, part.modifiedMs);
+  return result("CopyPartResult", part, valueElements(upload.sum, part.checksum));
 }
 
 interface Source {
@@ -76,11 +86,16 @@ function fieldsOf(headers: HeaderList, source: StoredObject, replaces: boolean):
   return [...kept, ...storageClass];
 }
 
-function result(name: string, etag: string, modifiedMs: number): DemoAnswer {
+function result(
+  name: string,
+  { etag, modifiedMs }: Pick<StoredObject, "etag" | "modifiedMs">,
+  checksums: readonly string[],
+): DemoAnswer {
   return documentAnswer(
     s3Document(name, [
       element("LastModified", new Date(modifiedMs).toISOString()),
       element("ETag", etag),
+      ...checksums,
     ]),
   );
 }

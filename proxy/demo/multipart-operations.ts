@@ -5,6 +5,18 @@ import { S3Error } from "../s3/errors.ts";
 import { queryValue } from "../s3/query.ts";
 import { childrenOf, childText, element, group, readXml, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
+import {
+  askedSum,
+  assertNamed,
+  assertPartSum,
+  checksumOf,
+  completedSum,
+  sumElements,
+  uploadSumElements,
+  uploadSumFields,
+  valueElements,
+  valueOf,
+} from "./checksums.ts";
 import { assertMayWrite } from "./conditions.ts";
 import { objectFields, setTags } from "./object-operations.ts";
 import { etagOf, multipartEtag, type StoredPart, type StoredUpload } from "./object-store.ts";
@@ -17,27 +29,33 @@ export function createUpload(request: DemoRequest, ports: DemoPorts): DemoAnswer
   const bucket = ports.store.bucket(bucketOf(request));
   const key = keyOf(request);
   const id = ports.newId();
+  const sum = ports.facts.verifiesChecksums ? askedSum(request.headers) : null;
   bucket.uploads.set(id, {
     id,
     key,
     startedMs: ports.nowMs(),
     headers: objectFields(request.headers),
+    sum,
     tagging: request.headers.filter(([name]) => name === "x-amz-tagging"),
     parts: new Map(),
   });
-  return documentAnswer(
+  const answer = documentAnswer(
     s3Document("InitiateMultipartUploadResult", [
       element("Bucket", bucket.name),
       element("Key", key),
       element("UploadId", id),
     ]),
   );
+  return { ...answer, headers: [...answer.headers, ...uploadSumFields(sum)] };
 }
 
 export function uploadPart(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   const upload = uploadOf(request, ports);
-  const { etag } = storePart(upload, { request, bytes: request.body, nowMs: ports.nowMs() });
-  return emptyAnswer(200, [["etag", etag]]);
+  const { sum } = upload;
+  if (sum !== null) assertPartSum(request.headers, sum);
+  const part = storePart(upload, { request, bytes: request.body, nowMs: ports.nowMs() });
+  const told = request.headers.filter(([name]) => checksumOf(name) !== null);
+  return emptyAnswer(200, [["etag", part.etag], ...told]);
 }
 
 /** Keeps the bytes as the part that the request names. @throws S3Error InvalidArgument */
@@ -53,7 +71,14 @@ export function storePart(
       message: `Part number must be an integer between 1 and ${mostParts}`,
     });
   }
-  const part = { number, bytes, etag: etagOf(bytes), modifiedMs: nowMs };
+  const part = {
+    number,
+    bytes,
+    sizeBytes: bytes.length,
+    etag: etagOf(bytes),
+    checksum: upload.sum === null ? null : valueOf(bytes, upload.sum.algorithm),
+    modifiedMs: nowMs,
+  };
   upload.parts.set(number, part);
   return part;
 }
@@ -73,12 +98,14 @@ export function listParts(request: DemoRequest, ports: DemoPorts): DemoAnswer {
       element("NextPartNumberMarker", String(page.at(-1)?.number ?? marker)),
       element("MaxParts", String(most)),
       element("IsTruncated", String(page.length < behind.length)),
+      ...uploadSumElements(upload.sum),
       ...page.map((part) =>
         group("Part", [
           element("PartNumber", String(part.number)),
           element("LastModified", new Date(part.modifiedMs).toISOString()),
           element("ETag", part.etag),
-          element("Size", String(part.bytes.length)),
+          element("Size", String(part.sizeBytes)),
+          ...valueElements(upload.sum, part.checksum),
         ]),
       ),
     ]),
@@ -125,13 +152,15 @@ export function completeUpload(request: DemoRequest, ports: DemoPorts): DemoAnsw
   }
   const parts = chosenParts(request.body, upload, ports.minPartBytes);
   const etag = multipartEtag(parts);
+  const sum = upload.sum && completedSum(upload.sum, parts, request.headers);
   bucket.put({
     key: upload.key,
     bytes: Buffer.concat(parts.map((part) => part.bytes)),
     etag,
     modifiedMs: ports.nowMs(),
     headers: upload.headers,
-    partSizes: parts.map((part) => part.bytes.length),
+    sum,
+    parts: parts.map(({ number, checksum, sizeBytes }) => ({ number, checksum, sizeBytes })),
   });
   setTags(bucket, upload.key, upload.tagging);
   bucket.uploads.delete(upload.id);
@@ -141,6 +170,7 @@ export function completeUpload(request: DemoRequest, ports: DemoPorts): DemoAnsw
       element("Bucket", bucket.name),
       element("Key", upload.key),
       element("ETag", etag),
+      ...sumElements(sum),
     ]),
   );
 }
@@ -173,10 +203,11 @@ function chosenParts(body: Buffer, upload: StoredUpload, minPartBytes: number): 
     if (previous !== undefined && previous.number >= number) throw new S3Error("InvalidPartOrder");
     const part = upload.parts.get(number);
     if (part === undefined || part.etag !== `"${etag}"`) throw new S3Error("InvalidPart");
+    if (upload.sum !== null) assertNamed(item, upload.sum, part.checksum);
     parts.push(part);
   }
   if (parts.length === 0) throw new S3Error("MalformedXML");
-  if (parts.slice(0, -1).some((part) => part.bytes.length < minPartBytes)) {
+  if (parts.slice(0, -1).some((part) => part.sizeBytes < minPartBytes)) {
     throw new S3Error("EntityTooSmall");
   }
   return parts;

@@ -6,12 +6,13 @@ import {
   readDeleteRequest,
 } from "../s3/delete-document.ts";
 import { S3Error } from "../s3/errors.ts";
-import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
+import { fieldTokens, fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
 import type { ObjectKey } from "../s3/names.ts";
 import { queryValue } from "../s3/query.ts";
 import { overriddenField } from "../s3/response-overrides.ts";
 import { element, group, s3Document } from "../s3/xml.ts";
 import { type DemoAnswer, documentAnswer, emptyAnswer } from "./answer.ts";
+import { sumElements, sumFields, sumOfHead, valueElements } from "./checksums.ts";
 import {
   assertMayDelete,
   assertMayWrite,
@@ -23,7 +24,6 @@ import {
 } from "./conditions.ts";
 import { type DemoBucket, etagOf, type StoredObject } from "./object-store.ts";
 import { bucketOf, type DemoPorts, type DemoRequest, keyOf } from "./request.ts";
-import { checksumOf } from "./taken-body.ts";
 
 const keptFields: ReadonlySet<string> = new Set([
   "cache-control",
@@ -37,9 +37,7 @@ const keptFields: ReadonlySet<string> = new Set([
 
 /** The fields of a PUT that belong to the object. */
 export function objectFields(headers: HeaderList): HeaderList {
-  const fields = headers.filter(
-    ([name]) => keptFields.has(name) || name.startsWith("x-amz-meta-") || checksumOf(name) !== null,
-  );
+  const fields = headers.filter(([name]) => keptFields.has(name) || name.startsWith("x-amz-meta-"));
   if (fields.some(([name]) => name === "content-type")) return fields;
   return [["content-type", "binary/octet-stream"], ...fields];
 }
@@ -56,11 +54,11 @@ export function putObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
     etag: etagOf(request.body),
     modifiedMs: ports.nowMs(),
     headers: objectFields(request.headers),
+    sum: sumOfHead(request.headers),
   };
   bucket.put(object);
   setTags(bucket, key, request.headers);
-  const checksums = object.headers.filter(([name]) => checksumOf(name) !== null);
-  return emptyAnswer(200, [["etag", object.etag], ...checksums]);
+  return emptyAnswer(200, [["etag", object.etag], ...sumFields(object.sum)]);
 }
 
 /** The tags of a header, `a=1&b=2`, as the document that `?tagging` answers. */
@@ -88,9 +86,10 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
       : partRange(Number(part), object);
   const bytes = range === null ? object.bytes : object.bytes.subarray(range.first, range.last + 1);
   const shown = fieldValue(request.headers, "x-amz-checksum-mode") === "ENABLED";
-  const stored = object.headers.filter(([name]) => shown || checksumOf(name) === null);
   const headers: HeaderField[] = [
-    ...replaced(stored, request),
+    ...replaced(object.headers, request),
+    // Of all its bytes, so of no others.
+    ...(shown && range === null ? sumFields(object.sum) : []),
     ["accept-ranges", "bytes"],
     ["etag", object.etag],
     ["last-modified", new Date(object.modifiedMs).toUTCString()],
@@ -101,7 +100,8 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
 }
 
 /** The bytes of one part; an object put in one piece is its own first part. @throws S3Error InvalidPartNumber */
-function partRange(number: number, { bytes, partSizes = [bytes.length] }: StoredObject): ByteRange {
+function partRange(number: number, { bytes, parts }: StoredObject): ByteRange {
+  const partSizes = parts?.map(({ sizeBytes }) => sizeBytes) ?? [bytes.length];
   const size = partSizes[number - 1];
   if (size === undefined) throw new S3Error("InvalidPartNumber");
   const first = partSizes.slice(0, number - 1).reduce((sum, one) => sum + one, 0);
@@ -113,14 +113,34 @@ export function objectAttributes(request: DemoRequest, ports: DemoPorts): DemoAn
   if (!ports.facts.answersObjectAttributes) return readObject(request, ports);
   const object = ports.store.bucket(bucketOf(request)).object(keyOf(request));
   if (object === null) throw new S3Error("NoSuchKey");
+  const { sum, parts = [] } = object;
+  const asked = fieldTokens(request.headers, "x-amz-object-attributes");
   const answer = documentAnswer(
     s3Document("GetObjectAttributesResponse", [
       element("ETag", object.etag.slice(1, -1)),
       element("ObjectSize", String(object.bytes.length)),
+      ...(asked.includes("checksum") && sum !== null
+        ? [group("Checksum", sumElements({ ...sum, value: sum.value.replace(/-\d+$/, "") }))]
+        : []),
+      ...(asked.includes("objectparts") && parts.length > 0
+        ? [group("ObjectParts", [element("PartsCount", String(parts.length)), ...partRows(object)])]
+        : []),
     ]),
   );
   const modified = new Date(object.modifiedMs).toUTCString();
   return { ...answer, headers: [...answer.headers, ["last-modified", modified]] };
+}
+
+/** Parts are told one by one where they have checksums. */
+function partRows({ sum, parts = [] }: StoredObject): readonly string[] {
+  if (sum === null) return [];
+  return parts.map(({ number, checksum, sizeBytes }) =>
+    group("Part", [
+      element("PartNumber", String(number)),
+      element("Size", String(sizeBytes)),
+      ...valueElements(sum, checksum),
+    ]),
+  );
 }
 
 export function deleteObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { BucketName, ObjectKey } from "../s3/names.ts";
+import type { Sum, UploadSum } from "./checksums.ts";
 
 export interface StoredObject {
   readonly key: ObjectKey;
@@ -14,14 +15,18 @@ export interface StoredObject {
   readonly modifiedMs: number;
   /** Content fields and `x-amz-meta-*` as they were put. */
   readonly headers: HeaderList;
+  readonly sum: Sum | null;
   /** Of an object made of parts. */
-  readonly partSizes?: readonly number[];
+  readonly parts?: readonly Pick<StoredPart, "number" | "checksum" | "sizeBytes">[];
 }
 
 export interface StoredPart {
   readonly number: number;
   readonly bytes: Buffer;
+  readonly sizeBytes: number;
   readonly etag: string;
+  /** Of the algorithm of its upload. */
+  readonly checksum: string | null;
   readonly modifiedMs: number;
 }
 
@@ -30,6 +35,7 @@ export interface StoredUpload {
   readonly key: ObjectKey;
   readonly startedMs: number;
   readonly headers: HeaderList;
+  readonly sum: UploadSum | null;
   /** The x-amz-tagging field, if sent. */
   readonly tagging: HeaderList;
   readonly parts: Map<number, StoredPart>;

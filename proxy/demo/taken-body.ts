@@ -2,17 +2,13 @@
 // a trailer taken off or not understood, checksums verified and kept or ignored. Written apart from the
 // proxy's own decoder, which it is there to judge.
 
-import { createHash } from "node:crypto";
-import { crc32 } from "node:zlib";
 import type { ProfileFacts } from "../placement/profiles.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderField, type HeaderList } from "../s3/headers.ts";
+import { checksumOf, digest } from "./checksums.ts";
 import type { DemoFacts } from "./request.ts";
 
 const trailerForm = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
-const checksumPrefix = "x-amz-checksum-";
-/** About checksums, and none. */
-const noChecksum: ReadonlySet<string> = new Set(["algorithm", "mode", "type"]);
 
 export interface TakenBody {
   readonly body: Buffer;
@@ -40,12 +36,6 @@ export function takeBody(bytes: Buffer, headers: HeaderList, facts: DemoFacts): 
     kept.push(...sent);
   }
   return { body, headers: facts.keepsAwsChunked ? kept : withoutAwsChunked(kept) };
-}
-
-/** `crc32` of `x-amz-checksum-crc32`. */
-export function checksumOf(name: string): string | null {
-  const algorithm = name.startsWith(checksumPrefix) ? name.slice(checksumPrefix.length) : "";
-  return algorithm === "" || noChecksum.has(algorithm) ? null : algorithm;
 }
 
 function unframed(bytes: Buffer): { readonly data: Buffer; readonly trailers: HeaderField[] } {
@@ -93,19 +83,9 @@ function assertAnnounced(headers: HeaderList, trailers: readonly HeaderField[]):
 }
 
 function assertChecksum(body: Buffer, algorithm: string, value: string): void {
+  // What is not computed here is kept as it came.
   const computed = digest(body, algorithm);
   if (computed !== null && computed.toString("base64") !== value) throw new S3Error("BadDigest");
-}
-
-/** `null` for what Node does not compute: kept as it came. */
-function digest(body: Buffer, algorithm: string): Buffer | null {
-  if (algorithm === "crc32") {
-    const bytes = Buffer.alloc(4);
-    bytes.writeUInt32BE(crc32(body));
-    return bytes;
-  }
-  const ofNode = ["md5", "sha1", "sha256", "sha512"].includes(algorithm);
-  return ofNode ? createHash(algorithm).update(body).digest() : null;
 }
 
 function withoutAwsChunked(headers: HeaderList): HeaderList {

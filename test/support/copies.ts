@@ -8,18 +8,29 @@ import {
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
+import type { DemoFacts } from "../../proxy/demo/request.ts";
 import { type ProfileName, profiles } from "../../proxy/placement/profiles.ts";
 import { startClusters, startTestHeadgate, type TestHeadgate } from "./headgate.ts";
+
+/** What clusters are, where it is not what their profile says. */
+interface OtherClusters {
+  readonly a?: DemoFacts;
+  readonly b?: DemoFacts;
+  /** As YAML flow, `{takes_trailers: false}`. */
+  readonly overrides?: string;
+}
 
 /** `near` and `src` are on cluster a, `far` on b. */
 export async function openCopies(
   test: Test,
   profile: ProfileName = "rgw-pacific",
+  { a = profiles[profile], b = profiles[profile], overrides = "{}" }: OtherClusters = {},
 ): Promise<TestHeadgate> {
   const headgate = await startTestHeadgate(test, {
     clusters: { a: 1, b: 1 },
-    servers: await startClusters(test, ["a", "b"], profiles[profile]),
-    clusterSettings: `profile: ${profile}`,
+    servers: { ...(await startClusters(test, ["a"], a)), ...(await startClusters(test, ["b"], b)) },
+    clusterSettings: `profile: ${profile}
+    overrides: ${overrides}`,
   });
   for (const [bucket, cluster] of [
     ["src", "a"],
