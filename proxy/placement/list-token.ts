@@ -3,7 +3,6 @@
 // are then. Bound to bucket, prefix and delimiter by a MAC, so a token of one list is no place in another.
 // Spec: placement.md §10.
 
-import type { ListPosition } from "../s3/listing.ts";
 import type { BucketName, TenantName } from "../s3/names.ts";
 import { type HandleKeys, openText, sealText } from "./sealed-text.ts";
 
@@ -16,6 +15,12 @@ const purpose = "headgate list token";
  */
 const maxLength = 2048;
 const headBytes = 2;
+
+/** The last thing given; a `prefix` (CommonPrefixes entry) goes on behind its last possible key. */
+interface ListPosition {
+  readonly kind: "key" | "prefix";
+  readonly text: string;
+}
 
 /** What a token is bound to and checked with. */
 export interface TokenBinding {
@@ -30,10 +35,7 @@ function bindingTexts(binding: TokenBinding): readonly string[] {
   return [binding.tenant, binding.bucket, binding.prefix, binding.delimiter];
 }
 
-/**
- * Of the last key or prefix given; a prefix goes on behind its last possible key.
- * `[A-Za-z0-9_-]+`: version, kind, key or prefix, MAC.
- */
+/** `[A-Za-z0-9_-]+`: version, kind, key or prefix, MAC. */
 export function listToken(position: ListPosition, binding: TokenBinding): string {
   const text = Buffer.from(position.text);
   const content = Buffer.alloc(headBytes + text.length);
