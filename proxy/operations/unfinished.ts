@@ -2,7 +2,7 @@
 // alone and as long as it lives. One errand at a time, each again after 1 s, 2 s, … 60 s, for an hour at
 // most. It decides when; what an errand does, and whether it is still wanted, is the errand's business.
 
-import type { CancelSignal, Clock, Log, LogFields, Timers } from "../placement/ports.ts";
+import type { CancelSignal, Clock, Log, LogFields, LogLevel, Timers } from "../placement/ports.ts";
 
 /** Errands at once; what comes beyond them is left to the commands that look for such things. */
 const maxErrands = 1000;
@@ -108,6 +108,7 @@ export class Unfinished implements Errands {
     if (outcome === "again" && nowMs - sinceMs < giveUpAfterMs) {
       const delayMs = Math.min(2 * entry.delayMs, longestDelayMs);
       this.#entries.set(errand.key, { ...entry, delayMs, dueMs: nowMs + delayMs });
+      this.#tell("debug", "unfinished.again", errand, { delayMs });
       return;
     }
     this.#entries.delete(errand.key);
@@ -115,7 +116,7 @@ export class Unfinished implements Errands {
     else this.#tell("info", `unfinished.${outcome}`, errand);
   }
 
-  #tell(level: "info" | "warn", event: string, errand: Errand, more: LogFields = {}): void {
+  #tell(level: LogLevel, event: string, errand: Errand, more: LogFields = {}): void {
     this.#ports.log.write(level, event, { ...errand.fields, ...more });
   }
 }
