@@ -118,14 +118,18 @@ export async function putSummed(
   await s3.send(new CompleteMultipartUploadCommand({ ...of, UploadId, MultipartUpload }));
 }
 
-/** What HEAD and GetObjectAttributes say of an object's checksum. */
+/** What HEAD says of an object's checksum. */
+export async function headTold(s3: S3Client, of: To) {
+  return valuesIn(await s3.send(new HeadObjectCommand({ ...of, ChecksumMode: "ENABLED" })));
+}
+
+/** What HEAD and GetObjectAttributes say of it. */
 export async function toldOf(s3: S3Client, of: To) {
-  const head = await s3.send(new HeadObjectCommand({ ...of, ChecksumMode: "ENABLED" }));
   const { Checksum = {}, ObjectParts = {} } = await s3.send(
     new GetObjectAttributesCommand({ ...of, ObjectAttributes: ["Checksum", "ObjectParts"] }),
   );
   return {
-    head: valuesIn(head),
+    head: await headTold(s3, of),
     attributes: valuesIn(Checksum),
     parts: (ObjectParts.Parts ?? []).map((part) => valuesIn(part).values),
   };
