@@ -91,7 +91,7 @@ const notImplemented: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: ["AppendObject"],
-    why: "the cluster is no Ceph RGW, or the object may be on several clusters",
+    why: "the cluster does not show that it is a Ceph RGW, or the object may be on several clusters",
     from: { "operations/object-setting.ts": 2 },
   },
   {
@@ -106,9 +106,22 @@ const notImplemented: readonly Omit<RefusalRow, "code">[] = [
     from: { "operations/object-setting.ts": 1 },
   },
   {
+    operations: [
+      "PutObjectAcl",
+      "PutObjectLegalHold",
+      "PutObjectRetention",
+      "PutObjectTagging",
+      "DeleteObjectTagging",
+      "RestoreObject",
+      "SelectObjectContent",
+    ],
+    why: "the cluster answers the object when it is asked for a setting, and would overwrite or delete it",
+    from: { "operations/known-setting.ts": 1 },
+  },
+  {
     operations: "writes of bucket settings",
     why: "a cluster of the bucket does not know the setting",
-    from: { "operations/bucket-setting.ts": 1 },
+    from: { "operations/bucket-setting.ts": 1, "operations/single-cluster.ts": 1 },
   },
   {
     operations: ["GetUsage"],
@@ -128,7 +141,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     why: "a cluster that it needs does not answer; of DeleteObjects only the keys of that cluster",
     from: {
       "gateway/fault.ts": 1,
-      "operations/delete-objects.ts": 1,
+      "operations/delete-on-cluster.ts": 1,
       "operations/slow-answer.ts": 1,
     },
   },
@@ -148,7 +161,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     from: {
       "gateway/placing.ts": 2,
       "operations/bucket-creation.ts": 1,
-      "operations/delete-objects.ts": 1,
+      "operations/delete-plan.ts": 1,
       "operations/send.ts": 1,
       "operations/visible-copy.ts": 1,
       "policy/results.ts": 1,
@@ -175,7 +188,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     from: {
       "operations/copy-answer.ts": 1,
       "operations/copy-in-parts.ts": 1,
-      "operations/delete-objects.ts": 2,
+      "operations/delete-on-cluster.ts": 2,
       "operations/emptiness.ts": 1,
       "operations/list-buckets.ts": 1,
       "operations/listing.ts": 2,
@@ -190,7 +203,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   {
     operations: "operations that write",
     why: "a cluster has not shown yet what kind of server it is, and the write needs to know",
-    from: { "operations/proven-facts.ts": 1, "operations/delete-objects.ts": 1 },
+    from: { "operations/proven-facts.ts": 1, "operations/delete-plan.ts": 1 },
   },
   {
     operations: ["CreateBucket", "DeleteBucket"],
@@ -204,8 +217,8 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: ["PutBucketVersioning", "PutObjectLockConfiguration"],
-    why: "the bucket cannot come onto one cluster now",
-    from: { "operations/single-cluster.ts": 1 },
+    why: "the bucket cannot come onto one cluster now, or a cluster does not tell whether it is versioned",
+    from: { "operations/single-cluster.ts": 2 },
   },
   {
     operations: "lists",
@@ -270,11 +283,6 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
     operations: "operations that write",
     why: "this proxy has lost contact with the placement state and takes no writes",
     from: { "gateway/placing.ts": 1 },
-  },
-  {
-    operations: ["PutBucketVersioning", "PutObjectLockConfiguration"],
-    why: "the bucket was brought onto one cluster: the same request again is carried out",
-    from: { "operations/single-cluster.ts": 1 },
   },
   {
     operations: "operations on buckets and objects",

@@ -17,10 +17,10 @@ const texts: Readonly<Record<string, string>> = {
   ExpiredTokenException: "The session token has expired",
   Forbidden: "Access denied",
   IllegalLocationConstraintException: "The location constraint does not fit this endpoint",
-  IllegalVersioningConfigurationException: "The versioning configuration is not valid",
+  // The text of errors.ts is about us.
+  InternalError: "The cluster failed",
   InvalidAccessKey: "The access key is not valid",
   InvalidAction: "The action is not known",
-  InvalidBucketState: "The bucket is in a state that does not allow the request",
   InvalidCapability: "The capability is not valid",
   InvalidEncryptionAlgorithmError: "The encryption algorithm is not known",
   InvalidIdentityToken: "The identity token is not valid",
@@ -107,7 +107,6 @@ const byStatus: Readonly<Record<number, string>> = {
 
 /** A text for an upstream's error that came without one; never empty. */
 export function errorText(code: string, status: number): string {
-  // The table's text of it is about us.
   if (isS3ErrorCode(code) && code !== "InternalError") return new S3Error(code).message;
   const text = Object.hasOwn(texts, code) ? texts[code] : undefined;
   return text ?? byStatus[status] ?? "The request was refused";

@@ -120,23 +120,49 @@ for (const [fault, code] of [
   });
 }
 
-t.test("one cluster that fails as a whole is the answer of the request", async (t) => {
-  const headgate = await startTestHeadgate(t, { clusters: { a: 1 } });
-  await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
-  const objects = { Objects: [{ Key: "x" }, { Key: "y" }] };
-  const command = new DeleteObjectsCommand({ Bucket: bucket, Delete: objects });
-  for (const [fault, status, code] of [
-    [{ status: 403, code: "AccessDenied" }, 403, "AccessDenied"],
-    [{ status: 404, code: "NoSuchBucket" }, 404, "NoSuchBucket"],
-    [{ status: 307 }, 503, "ServiceUnavailable"],
-    ["reset", 503, "ServiceUnavailable"],
-  ] as const) {
-    headgate.clusters["a"]?.setFault(({ method }) => (method === "POST" ? fault : null));
-    await t.rejects(headgate.s3.send(command), {
-      name: code,
-      $metadata: { httpStatusCode: status },
-    });
+t.test("what all clusters fail alike with is the answer of the request", async (t) => {
+  const plain = ["x", "y", "z", "w"].map((key) => `<Object><Key>${key}</Key></Object>`);
+  // Named in a path each, since no document can hold it.
+  const odd = "<Object><Key>odd&#x1;</Key></Object>";
+  for (const ids of [["a"], ["a", "b"]]) {
+    const clusters = Object.fromEntries(ids.map((id) => [id, 1]));
+    const headgate = await startTestHeadgate(t, { clusters });
+    await headgate.s3.send(new CreateBucketCommand({ Bucket: bucket }));
+    for (const objects of [plain, [odd], [odd, ...plain]]) {
+      for (const [fault, status, text] of [
+        [{ status: 403, code: "AccessDenied" }, 403, /<Code>AccessDenied</],
+        [{ status: 404, code: "NoSuchBucket" }, 404, /<Code>NoSuchBucket</],
+        [{ status: 500 }, 500, /<Code>InternalError<\/Code><Message>The cluster failed</],
+        [{ status: 307 }, 503, /<Code>ServiceUnavailable</],
+        ["reset", 503, /<Code>ServiceUnavailable</],
+      ] as const) {
+        for (const cluster of Object.values(headgate.clusters)) cluster.setFault(() => fault);
+        const answer = await post(headgate, `<Delete>${objects.join("")}</Delete>`);
+        const what = `${JSON.stringify(fault)} of ${ids.length} for ${objects.length}`;
+        t.match(answer, new RegExp(`^HTTP/1.1 ${status} `), what);
+        t.match(answer, text, what);
+      }
+    }
+    // Something that is refused by itself makes a row of each.
+    for (const cluster of Object.values(headgate.clusters)) {
+      cluster.setFault(() => ({ status: 403, code: "AccessDenied" }));
+    }
+    const long = `<Object><Key>${"k".repeat(1025)}</Key></Object>`;
+    const rows = await post(headgate, `<Delete>${[long, odd, ...plain].join("")}</Delete>`);
+    t.match(rows, /^HTTP\/1.1 200 /);
+    t.equal(rows.match(/<Code>AccessDenied</g)?.length, 5);
   }
+});
+
+t.test("a cluster that does not answer is not asked for what is left", async (t) => {
+  const headgate = await open(t, []);
+  for (const cluster of Object.values(headgate.clusters)) cluster.setFault(() => "reset");
+  const before = headgate.clusters["a"]?.exchanges().length ?? 0;
+  const rows = Array.from({ length: 30 }, (_, at) => `<Object><Key>${at}&#x1;</Key></Object>`);
+  t.match(await post(headgate, `<Delete>${rows.join("")}</Delete>`), /^HTTP\/1.1 503 /);
+  const asked = headgate.clusters["a"]?.exchanges().slice(before) ?? [];
+  const times = asked.filter(({ method }) => method === "DELETE").length;
+  t.ok(times === 1 || times === 2, `${times}: once, and again on a new connection`);
 });
 
 t.test("each key is decided on as its own DeleteObject", async (t) => {
