@@ -30,6 +30,7 @@ import type { Mutation } from "./mutation.ts";
 import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
 import type { SourceState } from "./source-read.ts";
 import { uploadSource } from "./source-upload.ts";
+import { uploadErrand } from "./upload-errand.ts";
 
 /** Parts under way at once. */
 const width = 4;
@@ -232,7 +233,7 @@ function distinct(headers: HeaderList): HeaderList {
 
 const abortFields = /^x-amz-(?:abort-|request-id$|id-2$)/;
 
-/** Once, whether the client is still there or not; what is left is seen and removed by lifecycle rules. */
+/** Whether the client is still there or not; where its cluster went away, once that is back. */
 async function abort(
   request: OperationRequest,
   ports: OperationPorts,
@@ -256,6 +257,7 @@ async function abort(
       bucket: request.bucket,
       cause: caught instanceof Error ? caught.message : String(caught),
     });
+    ports.unfinished.add(uploadErrand(target, sent, ports));
   }
 }
 
