@@ -5,19 +5,19 @@
 
 import { readTags } from "../s3/copy-document.ts";
 import { S3Error } from "../s3/errors.ts";
-import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { isObjectSetting } from "../s3/object-setting.ts";
+import { isObjectSetting, noTagsDocument } from "../s3/object-setting.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { queryValue } from "../s3/query.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
+import { settingRefusal, shortDocument } from "./known-setting.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
+import { provenFacts } from "./proven-facts.ts";
 import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
   discard,
-  documentLimitBytes,
   emptyAnswer,
   firstCandidate,
   isAbsenceKnown,
@@ -42,9 +42,10 @@ export async function readObjectSetting(
   if (response.status === 404) assertAbsenceKnown(request, ports);
   if (response.status !== 200) return passOn(response, cluster);
   const { subresource } = operationFacts[request.operation];
-  const isLong = Number(fieldValue(response.headers, "content-length") ?? 0) > documentLimitBytes;
-  if (isLong) response.body.cancel();
-  const document = isLong ? null : await readDocument(response);
+  const answered = await shortDocument(response);
+  const document = isUnreadTags(request, ports, { cluster, answered })
+    ? Buffer.from(noTagsDocument, "utf8")
+    : answered;
   if (document === null || !isObjectSetting(subresource ?? "", document)) {
     throw new S3Error("NotImplemented", {
       message: `${request.operation} is not known to the cluster of the object`,
@@ -52,6 +53,19 @@ export async function readObjectSetting(
   }
   const headers = response.headers.filter(([name]) => name !== "content-length");
   return { status: 200, headers, body: document, cluster };
+}
+
+/**
+ * An RGW keeps the tags of an upload in parts in a form that it cannot read itself: its 200 is empty
+ * (16.2.15 and 18.2.7), and no copy or rule of it knows of any tags.
+ */
+function isUnreadTags(
+  { operation }: OperationRequest,
+  ports: OperationPorts,
+  at: { readonly cluster: ClusterId; readonly answered: Uint8Array | null },
+): boolean {
+  if (operation !== "GetObjectTagging" || at.answered?.length !== 0) return false;
+  return ports.facts(at.cluster).backend === "rgw";
 }
 
 /** SelectObjectContent: asked with a document, answered by a stream of any length. */
@@ -63,6 +77,8 @@ export async function selectContent(
   // Asked with nothing, RGW 16.2 answers without a status line.
   if (bytes.length === 0) throw new S3Error("MalformedXML");
   const cluster = await clusterOfCopy(request, ports);
+  const refusal = await settingRefusal(request, cluster, ports);
+  if (refusal !== null) return refusal;
   const response = await ports.upstream.send(
     cluster,
     upstreamRequest(request, {
@@ -81,6 +97,8 @@ export async function writeObjectSetting(
 ): Promise<OperationAnswer> {
   const bytes = await readRequestDocument(request);
   const cluster = await clusterOfCopy(request, ports);
+  const refusal = await settingRefusal(request, cluster, ports);
+  if (refusal !== null) return refusal;
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
     const response = await ports.upstream.send(
@@ -123,8 +141,12 @@ export async function appendObject(
       message: "Appending is not implemented while the object may be on several clusters",
     });
   }
-  if (ports.facts(cluster).backend !== "rgw") {
-    throw new S3Error("NotImplemented", { message: "Appending needs a Ceph RGW" });
+  // Any other server would put the piece in the object's place.
+  await provenFacts(cluster, request, ports);
+  if (!ports.isRgw(cluster)) {
+    throw new S3Error("NotImplemented", {
+      message: "Appending needs a Ceph RGW that shows it is one",
+    });
   }
   // RGW reads any text as a number, as 0 where it is none.
   if (!/^\d{1,15}$/.test(queryValue(request.query, "position") ?? "")) {

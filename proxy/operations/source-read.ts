@@ -199,14 +199,16 @@ export async function sourceTags(
   const asked = sourceRequest(request, "GetObjectTagging");
   const response = await reading(() => ports.upstream.send(cluster, asked, request.signal));
   const bytes = await readDocument(response);
+  const isRgw = ports.facts(cluster).backend === "rgw";
   // Without tags, or without a notion of them.
   if (response.status === 404 || response.status === 501) return "";
   if (response.status === 403) {
     // A copy by an RGW needs no right to read tags, and its HEAD counts them wherever there are any.
-    const counts = ports.facts(cluster).backend === "rgw";
-    if (counts && fieldValue(headers, "x-amz-tagging-count") === null) return "";
+    if (isRgw && fieldValue(headers, "x-amz-tagging-count") === null) return "";
     throw new S3Error("AccessDenied");
   }
+  // Those of an upload in parts, which an RGW cannot read itself.
+  if (isRgw && response.status === 200 && bytes.length === 0) return "";
   const tags = response.status === 200 ? readTags(bytes) : null;
   if (tags === null) throw unreadableSource();
   return tags;

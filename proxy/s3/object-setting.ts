@@ -1,7 +1,7 @@
 // Whether what a server answers to a GET of an object's setting is that setting. One that does not know
 // the sub-resource answers the object itself, or a list (S3 API Reference, "Response Syntax" of each).
 
-import { readXml } from "./xml.ts";
+import { group, readXml, s3Document } from "./xml.ts";
 
 const maxBytes = 8 * 1024 * 1024;
 
@@ -13,8 +13,23 @@ const roots: ReadonlyMap<string, string> = new Map([
   ["tagging", "Tagging"],
 ]);
 
+/** What GetObjectTagging answers for an object without tags. */
+export const noTagsDocument = s3Document("Tagging", [group("TagSet", [])]);
+
 /** A torrent is a bencoded dictionary: `d8:announce…`. */
 const torrent = /^d\d+:/;
+
+/** What S3 answers for a setting that an object does not have, and for nothing else. */
+const unsetCodes: ReadonlySet<string> = new Set([
+  "NoSuchObjectLockConfiguration",
+  "NoSuchTagSet",
+  "NoSuchTagSetError",
+  "ObjectLockConfigurationNotFoundError",
+]);
+
+export function isUnsetCode(code: string): boolean {
+  return unsetCodes.has(code);
+}
 
 export function isObjectSetting(subresource: string, document: Uint8Array): boolean {
   if (subresource === "torrent") {

@@ -131,6 +131,17 @@ t.test("directives, and what never comes from the source", async (t) => {
   t.strictSame(acl, [true, false]);
 });
 
+t.test("tags that an RGW cannot read are none", async (t) => {
+  const headgate = await openCopies(t);
+  await put(headgate, "k", "content");
+  headgate.clusters["a"]?.setFault(({ target }) =>
+    target === "/src/k?tagging=" ? { status: 200 } : null,
+  );
+  await copy(headgate, {});
+  const of = { Bucket: "far", Key: "copy" };
+  t.strictSame((await headgate.s3.send(new GetObjectTaggingCommand(of))).TagSet, []);
+});
+
 /** Uploads `src/k` in parts of those sizes; in none, in one piece. @returns its ETag */
 async function putInParts(
   { s3 }: TestHeadgate,
