@@ -63,13 +63,11 @@ export class HeldSettings {
 
   /** Lets requests through until all of `running` have ended, each time the one that `choose` says. */
   async run(running: readonly Promise<unknown>[], choose: Chooser): Promise<void> {
-    let isOver = false;
+    const state = { isOver: false };
     const over = Promise.all(running).then(() => {
-      isOver = true;
+      state.isOver = true;
     });
-    for (;;) {
-      await settled();
-      if (isOver) break;
+    for (await settled(); !state.isOver; await settled()) {
       const next = choose(this.#waiting);
       this.#waiting.splice(this.#waiting.indexOf(next), 1);
       next.go();
@@ -128,7 +126,8 @@ function errorOf(code: string): string {
   return `<Error><Code>${code}</Code></Error>`;
 }
 
-function answer(status: number, text: string): UpstreamResponse {
+/** Of a cluster. */
+export function answer(status: number, text: string): UpstreamResponse {
   return { status, headers: [], body: streamOf(text) };
 }
 

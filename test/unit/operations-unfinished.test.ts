@@ -2,8 +2,18 @@
 
 import t, { type Test } from "tap";
 import { type Errand, Unfinished } from "../../proxy/operations/unfinished.ts";
+import { uploadErrand } from "../../proxy/operations/upload-errand.ts";
+import {
+  serviceIdentity,
+  UpstreamError,
+  type UpstreamRequest,
+} from "../../proxy/placement/ports.ts";
+import { S3Error } from "../../proxy/s3/errors.ts";
+import { noTenant } from "../../proxy/s3/names.ts";
 import { RecordingLog, turns } from "../support/bridge-parts.ts";
 import { handClock } from "../support/hand-clock.ts";
+import { answer } from "../support/held-settings.ts";
+import { bucketNamed, clusterNamed, keyNamed } from "../support/placement-names.ts";
 
 function scene(t: Test) {
   const clock = handClock();
@@ -151,3 +161,47 @@ t.test("there are no more than a thousand, and none behind the end", async (t) =
     [],
   );
 });
+
+t.test(
+  "an upload is aborted until its cluster says that it is gone, or ours no more",
+  async (t) => {
+    const cluster = clusterNamed("a");
+    const abort: UpstreamRequest = {
+      operation: "AbortMultipartUpload",
+      method: "DELETE",
+      tenant: noTenant,
+      bucket: bucketNamed("copies"),
+      key: keyNamed("k"),
+      query: [["uploadId", "u1"]],
+      headers: [],
+      body: null,
+      payloadSha256: null,
+      identity: serviceIdentity,
+    };
+    for (const [given, outcome] of [
+      [204, "done"],
+      [200, "done"],
+      [404, "done"],
+      [403, "void"],
+      [500, "again"],
+      [503, "again"],
+      [new UpstreamError("connect", cluster), "again"],
+      [new UpstreamError("response_head", cluster), "again"],
+      [new S3Error("AccessDenied"), "void"],
+    ] as const) {
+      const asked: UpstreamRequest[] = [];
+      const errand = uploadErrand(cluster, abort, {
+        upstream: {
+          async send(_cluster, request) {
+            asked.push(request);
+            if (typeof given !== "number") throw given;
+            return answer(given, "");
+          },
+        },
+      });
+      const { signal } = new AbortController();
+      t.equal(await errand.run(signal), outcome, String(given));
+      t.strictSame(asked, [abort]);
+    }
+  },
+);
