@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CreateBucketCommand, CreateMultipartUploadCommand } from "@aws-sdk/client-s3";
 import type { Test } from "tap";
+import { sumFields } from "../../proxy/demo/checksums.ts";
 import {
   type ProfileFacts,
   type ProfileName,
@@ -85,7 +86,10 @@ function matrixOver(headgate: TestHeadgate, facts: ProfileFacts): MatrixOver {
       const found =
         object === undefined
           ? null
-          : { bytes: object.bytes, fields: new Map<string, string>(object.headers) };
+          : {
+              bytes: object.bytes,
+              fields: new Map<string, string>([...object.headers, ...sumFields(object.sum)]),
+            };
       return { count: objects.length, found };
     },
     parts(bucket, wanted) {
