@@ -278,6 +278,7 @@ function operationPorts(parts: PortParts): OperationPorts {
     resettler: new Resettler({ clock, deadAfterMs }),
     facts: (id) => facts.of(id),
     isShown: (id) => facts.isShown(id),
+    isRgw: (id) => facts.isRgw(id),
     framing: new FramingProof({
       isShown: (id) => facts.framingIsShown(id),
       note: (id, takesTrailers) => facts.noteFraming(id, takesTrailers),

@@ -44,6 +44,11 @@ export interface Resettlement {
   readonly gathers: boolean;
   /** Whose request it is; absent: our own. Where a cluster knows its users their keys must sign. */
   readonly identity?: UpstreamIdentity;
+  /**
+   * What it becomes that for, asked of a cluster while nobody writes to the bucket and before it is gone
+   * from any. Whether it is to stay there: `false` where that was refused. Never throws.
+   */
+  readonly write?: () => Promise<boolean>;
   readonly audit: AuditLine;
 }
 
@@ -53,7 +58,7 @@ export type ResettleResult =
   | { readonly kind: "busy" }
   /** Somebody else is changing it. */
   | { readonly kind: "contended" }
-  /** A member or a cluster does not answer; nothing was changed. */
+  /** A member or a cluster does not answer, or the cluster refused the write; nothing was changed. */
   | { readonly kind: "unavailable" };
 
 /** Moves empty buckets to another route; resettle.ts. */
@@ -92,6 +97,8 @@ export interface OperationPorts {
   readonly facts: (cluster: ClusterId) => ProfileFacts;
   /** Whether one of its answers was looked at, and `facts` would say if it is not what it should be. */
   readonly isShown: (cluster: ClusterId) => boolean;
+  /** Whether its answers tell that it is a Ceph RGW, and none that it is something else. */
+  readonly isRgw: (cluster: ClusterId) => boolean;
   readonly framing: FramingFacts;
   /** Computes the checksums of what is read here for a cluster to write. */
   readonly beginChecksum: BeginChecksum;

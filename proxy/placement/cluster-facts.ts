@@ -79,6 +79,12 @@ export class ClusterFacts {
     return kinds?.has("rgw") === true ? "rgw" : kinds?.has("other") === true ? "other" : null;
   }
 
+  /** Whether it was seen to be an RGW, and nothing else. */
+  isRgw(cluster: ClusterId): boolean {
+    const kinds = this.#shown.get(cluster)?.kinds;
+    return kinds?.size === 1 && kinds.has("rgw");
+  }
+
   /** `null`: nothing is taken otherwise than configured. */
   mismatch(cluster: ClusterId): ProfileMismatch | null {
     const { profile, overrides } = this.#options.configured(cluster);
