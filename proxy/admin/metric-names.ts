@@ -67,7 +67,7 @@ export const metricFacts = {
   ),
   headgate_bucket_drift_total: counter(
     ["setting", "cluster", "outcome"],
-    "Differences between the clusters of a bucket that a check found, healed or failed to heal",
+    "Differences between the clusters of a bucket that a write or a check found, healed or failed to heal",
   ),
   headgate_state_requests_total: counter(["kind"], "Calls to the state store"),
   headgate_state_revision: gauge([], "Store revision that is applied"),
