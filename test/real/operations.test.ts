@@ -24,6 +24,7 @@ import t from "tap";
 import { compareKeys } from "../../proxy/s3/listing.ts";
 import { encodeQuery } from "../../proxy/s3/query.ts";
 import { smithyPresign } from "../support/s3-smithy.ts";
+import { barelyTheSame } from "./support/bare-suite.ts";
 import { clientPair } from "./support/headgate.ts";
 import { withLab } from "./support/lab.ts";
 
@@ -142,5 +143,9 @@ withLab(t, [], async (lab, test) => {
       rolled.CommonPrefixes?.map(({ Prefix }) => Prefix),
       ["a/"],
     );
+  });
+
+  test("what a bare radosgw does for a client it does here", async (t) => {
+    await barelyTheSame(t, lab, headgate);
   });
 });
