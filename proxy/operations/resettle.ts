@@ -3,7 +3,8 @@
 // member has acknowledged that (its mutations begun before have ended), the bucket is listed empty on
 // every cluster and the route is swapped by compare-and-swap. Anything found: back to `settled`.
 // This is placement.md §5 (announce, acknowledge, verify, open) with nothing to move. An attempt
-// that a crash left behind is taken up by the next write that meets it.
+// that a crash left behind is taken up by the next write that meets it. A change that is made for a write
+// to the bucket itself is opened when its cluster has taken that, or taken back.
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine, Clock, UpstreamIdentity } from "../placement/ports.ts";
@@ -84,8 +85,9 @@ export class Resettler implements Resettling {
     const id = `${entry.value.tenant}/${entry.value.name}`;
     const running = this.#flights.get(id);
     if (running !== undefined) {
-      // Writes want whatever policy wants, as the running attempt does; an operator wants their own.
-      return to.audit.actor.kind === "admin" ? { kind: "contended" } : await running;
+      // Writes want whatever policy wants, as the running attempt does; others want their own.
+      const joins = to.audit.actor.kind === "system";
+      return joins ? await running : { kind: "contended" };
     }
     const flight = this.#attempt(entry, to, ports).finally(() => this.#flights.delete(id));
     this.#flights.set(id, flight);
@@ -134,27 +136,31 @@ export class Resettler implements Resettling {
       if (announcement === null) return { kind: "contended" };
       announced = announcement;
     }
-    const attempt = { ...asked, announced };
+    const attempt: Attempt = { ...asked, announced, stays: false };
     let result: ResettleResult = { kind: "unavailable" };
     try {
       result = await this.#swap(attempt);
       return result;
     } finally {
-      if (result.kind !== "settled") await revert(attempt);
+      if (result.kind !== "settled" && !attempt.stays) await revert(attempt);
     }
   }
 
   /** Nothing is taken away before the new route is committed: a loser of the race destroys nothing. */
   async #swap(attempt: Attempt): Promise<ResettleResult> {
-    const { record, announced, old, joining, to, ports, signal } = attempt;
-    if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
+    const { record, old, joining, to, ports, signal } = attempt;
+    if (!(await this.#acknowledged(attempt.announced, ports, signal))) {
+      return { kind: "unavailable" };
+    }
     await Promise.all(places(record, joining).map((place) => createOn(place, ports, signal)));
     if (await wouldLose(attempt)) {
       this.noteNonEmpty(record.tenant, record.name);
       return { kind: "busy" };
     }
     // A member that registered meanwhile may have written under the old route.
-    if (!(await this.#acknowledged(announced, ports, signal))) return { kind: "unavailable" };
+    if (!(await this.#acknowledged(attempt.announced, ports, signal))) {
+      return { kind: "unavailable" };
+    }
     const settled: BucketRecord = {
       ...record,
       route: to.route,
@@ -164,7 +170,15 @@ export class Resettler implements Resettling {
       order: [],
       conflict: false,
     };
-    const revision = await write(settled, announced, ports, to.audit);
+    if (to.write !== undefined) {
+      // Whoever takes up what a crash leaves here goes on to the cluster that may have taken the write.
+      const noted = await write({ ...settled, phase: "rerouting" }, attempt.announced, ports);
+      if (noted === null) return { kind: "contended" };
+      attempt.announced = noted;
+      attempt.stays = await to.write();
+      if (!attempt.stays) return { kind: "unavailable" };
+    }
+    const revision = await write(settled, attempt.announced, ports, to.audit);
     if (revision === null) return { kind: "contended" };
     return {
       kind: "settled",
@@ -221,7 +235,10 @@ interface Asked {
 }
 
 interface Attempt extends Asked {
-  readonly announced: Revision;
+  /** Of the record as this attempt wrote it last. */
+  announced: Revision;
+  /** A cluster may have taken the write that the change is for: it is not taken back. */
+  stays: boolean;
 }
 
 /**

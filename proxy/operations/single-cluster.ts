@@ -1,16 +1,29 @@
 // What only one cluster can do as a whole: an order of versions, object lock. Versioned buckets stay on
 // one cluster (placement.md §7): where a bucket is on one its cluster is asked; a bucket on several comes
-// onto one first while it is empty or all it has is there, and is refused when it is not.
+// onto one for it while it is empty or all it has is there, and is refused when it is not. Suspended is
+// no way back: on a bucket that never had versions it makes delete markers from then on (S3, RGW 16.2 and
+// 18.2), which is an order of versions too. A request that is refused leaves the bucket as it was.
 
 import { clustersOf } from "../placement/candidates.ts";
+import { UpstreamError } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
 import { onOneCluster } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
+import { isAccidentalList } from "../s3/bucket-setting.ts";
 import { S3Error } from "../s3/errors.ts";
+import type { ClusterId } from "../s3/names.ts";
+import {
+  objectLockError,
+  readVersioning,
+  type Versioning,
+  versioningError,
+} from "../s3/versioning-document.ts";
 import { writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { holdsAnything } from "./emptiness.ts";
-import { discard, ownRequest } from "./send.ts";
+import { isUnknownStatus } from "./mutation.ts";
+import { readRequestDocument } from "./request-document.ts";
+import { ownRequest, passOn, readDocument, upstreamRequest } from "./send.ts";
 
 /** PutBucketVersioning, PutObjectLockConfiguration. */
 export async function writeSingleSetting(
@@ -20,35 +33,64 @@ export async function writeSingleSetting(
   const { record } = request;
   if (record === null) throw new S3Error("NoSuchBucket");
   if (request.candidates.length < 2) return await writeBucketSetting(request, ports);
-  await gather(record, request, ports);
-  // Placed anew by the same request sent again: this one was decided on under the old placement.
-  throw new S3Error("SlowDown", {
-    message: "The bucket was brought onto one cluster, send the request again",
-    retryAfterSeconds: 1,
-  });
+  const document = await readRequestDocument(request);
+  const isLock = request.operation === "PutObjectLockConfiguration";
+  const error = isLock ? objectLockError(document) : versioningError(document);
+  if (error !== null) throw error;
+  // Whether it may be written now, by this caller, where the bucket is: decided again, but not counted,
+  // since the members would wait for it before the bucket may move.
+  const end = await request.commit();
+  end();
+  assertOwner(record.value, request, ports);
+  const versioned = await versionedClusters(record.value, request, ports);
+  if (isLock && !versioned.some(({ versioning }) => versioning === "Enabled")) {
+    throw new S3Error("InvalidBucketState", {
+      message: "Object lock needs versioning, which this bucket does not have: enable that first",
+    });
+  }
+  const single = await onlyCluster(
+    record.value,
+    versioned.map(({ cluster }) => cluster),
+    { request, ports },
+  );
+  if (single === null) throw spread();
+  return await gather(record, { ...single, document }, { request, ports });
 }
 
+interface Asking {
+  readonly request: OperationRequest;
+  readonly ports: OperationPorts;
+}
+
+type OnOneCluster = NonNullable<ReturnType<typeof onOneCluster>>;
+
 /**
- * Brings a bucket onto the one of its clusters that holds all it has; an empty one onto any of them.
+ * Brings the bucket onto one cluster and writes the setting there before it is gone from any other: what
+ * the cluster refuses finds the bucket where it was.
  * @throws S3Error VersionedBucketPinned
  */
 async function gather(
-  entry: Versioned<BucketRecord>,
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<void> {
-  await assertOwner(entry.value, request, ports);
-  const single = await onlyCluster(entry.value, request, ports);
-  if (single === null) throw spread();
+  record: Versioned<BucketRecord>,
+  { route, placement, document }: OnOneCluster & { readonly document: Uint8Array },
+  { request, ports }: Asking,
+): Promise<OperationAnswer> {
+  const [cluster] = route.weights.keys();
+  if (cluster === undefined) throw new Error("A route of one cluster names none");
+  const written: { outcome: Outcome | null } = { outcome: null };
   const result = await ports.resettler.resettle(
-    entry,
+    record,
     {
-      ...single,
+      route,
+      placement,
       gathers: true,
       identity: request.identity,
+      write: async () => {
+        written.outcome = await writeOn(cluster, document, { request, ports });
+        return written.outcome.stays;
+      },
       audit: {
         action: "system:SettleBucket",
-        resource: `${entry.value.tenant}/${entry.value.name}`,
+        resource: `${record.value.tenant}/${record.value.name}`,
         actor: { kind: "client", name: request.caller, remoteAddress: null },
         requestId: request.requestId,
         detail: "on one cluster, becomes versioned",
@@ -56,20 +98,47 @@ async function gather(
     },
     ports,
   );
-  switch (result.kind) {
-    case "settled":
-      return;
-    case "busy":
-      throw spread();
-    case "contended":
-      throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
-    case "unavailable":
-      throw new S3Error("ServiceUnavailable", {
-        message:
-          "The bucket cannot be brought onto one cluster now. Create a bucket that is on one: " +
-          "with a placement of one cluster, or with object lock",
-        retryAfterSeconds: 1,
-      });
+  // What the cluster says counts, whatever has become of the record meanwhile.
+  if (written.outcome?.kind === "answer") return written.outcome.answer;
+  if (written.outcome?.kind === "failed") throw written.outcome.cause;
+  if (result.kind === "busy") throw spread();
+  if (result.kind === "unavailable") {
+    throw new S3Error("ServiceUnavailable", {
+      message:
+        "The bucket cannot be brought onto one cluster now. Create a bucket that is on one: " +
+        "with a placement of one cluster, or with object lock",
+      retryAfterSeconds: 1,
+    });
+  }
+  throw new S3Error("SlowDown", { retryAfterSeconds: 1 });
+}
+
+/** `stays`: the cluster has the setting, or may have it. */
+type Outcome = { readonly stays: boolean } & (
+  | { readonly kind: "answer"; readonly answer: OperationAnswer }
+  | { readonly kind: "failed"; readonly cause: unknown }
+);
+
+/** Not ended by the client's leaving: the bucket must not be held on its way. */
+async function writeOn(
+  cluster: ClusterId,
+  bytes: Uint8Array,
+  { request, ports }: Asking,
+): Promise<Outcome> {
+  try {
+    const sent = upstreamRequest(request, {
+      body: { kind: "bytes", bytes },
+      payloadSha256: request.body?.sha256 ?? null,
+    });
+    const response = await ports.upstream.send(cluster, sent, new AbortController().signal);
+    const { status, headers } = passOn(response, cluster);
+    const stays = status < 300 || isUnknownStatus(status);
+    const body = await readDocument(response);
+    const own = headers.filter(([name]) => name !== "content-length");
+    return { kind: "answer", stays, answer: { status, headers: own, body, cluster } };
+  } catch (caught) {
+    const isRefused = caught instanceof UpstreamError && caught.phase === "connect";
+    return { kind: "failed", stays: !isRefused, cause: caught };
   }
 }
 
@@ -78,34 +147,66 @@ async function gather(
  * may merely list it must not have it moved. Asked before anything changes.
  * @throws S3Error AccessDenied
  */
-async function assertOwner(
-  record: BucketRecord,
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<void> {
-  const knowing = clustersOf(record).filter((cluster) => ports.identity(cluster) !== "service");
-  if (knowing.length === 0) return;
-  if (record.owner !== null && record.owner !== request.caller) throw new S3Error("AccessDenied");
-  // What only an owner may, or somebody whom the owner lets see how the bucket is kept.
-  await Promise.all(
-    knowing.map(async (cluster) => {
-      const asked = ownRequest(request, record.name, {
-        operation: "GetBucketVersioning",
-        query: [["versioning", null]],
-      });
-      const response = await ports.upstream.send(cluster, asked, request.signal);
-      await discard(response);
-      if (response.status === 403) throw new S3Error("AccessDenied");
-    }),
-  );
+function assertOwner(record: BucketRecord, request: OperationRequest, ports: OperationPorts): void {
+  const { owner } = record;
+  const isKnowing = clustersOf(record).some((cluster) => ports.identity(cluster) !== "service");
+  if (isKnowing && owner !== null && owner !== request.caller) throw new S3Error("AccessDenied");
 }
 
-/** A route of the one cluster where the bucket's content is; `null` where it is on several. */
-async function onlyCluster(
+interface VersionedCluster {
+  readonly cluster: ClusterId;
+  readonly versioning: Versioning;
+}
+
+/**
+ * The clusters where the bucket has versions already: one that a bucket could not leave, one where
+ * somebody set it behind our back. Asked for the caller, since only an owner may, or somebody whom the
+ * owner lets see how the bucket is kept.
+ * @throws S3Error AccessDenied, NotImplemented where a cluster does not know versioning.
+ */
+async function versionedClusters(
   record: BucketRecord,
   request: OperationRequest,
   ports: OperationPorts,
-): Promise<ReturnType<typeof onOneCluster>> {
+): Promise<readonly VersionedCluster[]> {
+  const query = [["versioning", null]] as const;
+  const asked = ownRequest(request, record.name, { operation: "GetBucketVersioning", query });
+  const all = await Promise.all(
+    clustersOf(record).map(async (cluster): Promise<VersionedCluster> => {
+      const response = await ports.upstream.send(cluster, asked, request.signal);
+      const versioning = versioningOf(response.status, await readDocument(response));
+      return { cluster, versioning };
+    }),
+  );
+  return all.filter(({ versioning }) => versioning !== "never");
+}
+
+/** A server that takes the question for a list would take the write for a creation of the bucket. */
+function versioningOf(status: number, document: Uint8Array): Versioning {
+  if (status === 403) throw new S3Error("AccessDenied");
+  if (status === 404) return "never";
+  if (status === 501 || status === 405 || isAccidentalList(document)) {
+    throw new S3Error("NotImplemented", {
+      message: "A cluster of the bucket does not know versioning",
+    });
+  }
+  const versioning = status === 200 ? readVersioning(document) : null;
+  if (versioning !== null) return versioning;
+  throw new S3Error("ServiceUnavailable", {
+    message: "A cluster of the bucket does not tell whether it is versioned",
+    retryAfterSeconds: 1,
+  });
+}
+
+/**
+ * A route of the one cluster where the bucket's content is, or its versions are to be; `null` where that
+ * is more than one.
+ */
+async function onlyCluster(
+  record: BucketRecord,
+  versioned: readonly ClusterId[],
+  { request, ports }: Asking,
+): Promise<OnOneCluster | null> {
   // A conflict is for an operator to settle. What a cluster that was away has left of it is not.
   if (record.conflict) return null;
   const clusters = clustersOf(record);
@@ -118,10 +219,11 @@ async function onlyCluster(
       ),
     ),
   );
-  const [holder, ...others] = clusters.filter((_, index) => holds[index] === true);
-  if (holder === undefined) return onOneCluster(record);
+  const bound = clusters.filter((id, index) => holds[index] === true || versioned.includes(id));
+  const [only, ...others] = bound;
+  if (only === undefined) return onOneCluster(record);
   if (others.length > 0) return null;
-  const weights = new Map([[holder, 1]]);
+  const weights = new Map([[only, 1]]);
   return onOneCluster({ ...record, route: { ...record.route, weights } });
 }
 

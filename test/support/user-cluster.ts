@@ -156,8 +156,18 @@ function serve(
     if (key === undefined) cluster.owners.delete(bucket);
     response.writeHead(204);
   }
-  response.end(query.includes("location") ? "<LocationConstraint/>" : "<Result/>");
+  const root = documentRoots.find(([parameter]) => query.includes(parameter))?.[1] ?? "Result";
+  response.end(`<${root}><IsTruncated>false</IsTruncated></${root}>`);
 }
+
+/** What its empty documents are called. */
+const documentRoots: readonly (readonly [parameter: string, root: string])[] = [
+  ["location", "LocationConstraint"],
+  ["list-type", "ListBucketResult"],
+  ["uploads", "ListMultipartUploadsResult"],
+  ["versions", "ListVersionsResult"],
+  ["versioning", "VersioningConfiguration"],
+];
 
 function refusalOf(owner: string | undefined, uid: string): [number, string] | null {
   if (owner === undefined) return [404, "NoSuchBucket"];
