@@ -21,7 +21,12 @@ export interface WrittenSetting {
   readonly identity: UpstreamIdentity;
 }
 
-export function settingErrand(written: WrittenSetting, ports: OperationPorts): Errand {
+type Ports = Pick<
+  OperationPorts,
+  "upstream" | "facts" | "snapshots" | "membership" | "clock" | "quarantineMs" | "meter" | "log"
+>;
+
+export function settingErrand(written: WrittenSetting, ports: Ports): Errand {
   const { setting, record, identity } = written;
   const { tenant, name } = record;
   const subresource = subresourceOf(setting.read);

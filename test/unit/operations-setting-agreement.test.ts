@@ -4,11 +4,14 @@
 import t from "tap";
 import { writtenSetting } from "../../proxy/operations/drift-reading.ts";
 import { agree } from "../../proxy/operations/setting-agreement.ts";
+import { settingErrand } from "../../proxy/operations/setting-errand.ts";
+import { bucketTableOf } from "../../proxy/placement/bucket-table.ts";
 import { serviceIdentity } from "../../proxy/placement/ports.ts";
 import { profiles } from "../../proxy/placement/profiles.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
+import { CountingMeter, RecordingLog } from "../support/bridge-parts.ts";
 import { type Chooser, HeldSettings, inEveryOrder } from "../support/held-settings.ts";
-import { bucketNamed, clusterNamed } from "../support/placement-names.ts";
+import { bucketNamed, bucketRecord, clusterNamed } from "../support/placement-names.ts";
 
 function written() {
   const setting = writtenSetting("PutBucketTagging", null);
@@ -61,26 +64,22 @@ function scene(clusters: HeldSettings, ids = clustersNamed(2)) {
   return { write, look, words, ids };
 }
 
-for (const [one, other] of [
-  ["one", "other"],
-  ["one", null],
-] as const) {
-  t.test(`two writers, ${one} and ${other}: two clusters agree after every order`, async (t) => {
-    const faults: string[] = [];
-    let drifted = 0;
-    const count = await inEveryOrder(async (choose) => {
-      const clusters = new HeldSettings();
-      const { write, words } = scene(clusters);
-      await clusters.run([write(one), write(other)], choose);
-      const [a, b] = words();
-      if (clusters.writes > 4) drifted += 1;
-      if (a !== b || ![one, other].some((value) => a === (value === null ? null : document(value))))
-        faults.push(`${a ?? "none"} and ${b ?? "none"}`);
-    });
-    t.strictSame(faults, []);
-    t.ok(count > 100 && drifted > 10, `${count} orders, in ${drifted} a writer had to copy`);
+t.test("one sets it and one takes it away: two clusters agree after every order", async (t) => {
+  const faults: string[] = [];
+  let drifted = 0;
+  const count = await inEveryOrder(async (choose) => {
+    const clusters = new HeldSettings();
+    const { write, words } = scene(clusters);
+    await clusters.run([write("one"), write(null)], choose);
+    const [a, b] = words();
+    if (clusters.writes > 4) drifted += 1;
+    if (a !== b || ![document("one"), null].includes(a ?? null)) {
+      faults.push(`${a ?? "none"} and ${b ?? "none"}`);
+    }
   });
-}
+  t.strictSame(faults, []);
+  t.ok(count > 100 && drifted > 10, `${count} orders, in ${drifted} a writer had to copy`);
+});
 
 /** Orders that look random, and are the same at every run. */
 function chooserOf(seed: number): Chooser {
@@ -155,5 +154,74 @@ t.test(
       return first(waiting);
     });
     t.match(await looking, { isOpen: true });
+  },
+);
+
+t.test(
+  "a write that was left undone is ended while its bucket is there, and seen to last",
+  async (t) => {
+    const [a, b] = clustersNamed(2);
+    if (a === undefined || b === undefined) throw new Error("No clusters");
+    const clusters = new HeldSettings();
+    clusters.told.set(a, document("first"));
+    const record = bucketRecord("agreed");
+    const now = { record, seconds: 0, mayMutate: true };
+    const log = new RecordingLog();
+    const counted = { begun: 0, ended: 0 };
+    const errand = settingErrand(
+      { setting: written(), record, clusters: [a, b], identity: serviceIdentity },
+      {
+        upstream: clusters.upstream,
+        facts: () => profiles.aws,
+        snapshots: {
+          current: () => ({
+            revision: 1n,
+            origin: "live",
+            clusters: new Map(),
+            classes: new Map(),
+            buckets: bucketTableOf([{ value: now.record, modRevision: 1n }]),
+            data: new Map(),
+            credentials: new Map(),
+          }),
+          reached: async () => {},
+          subscribe: () => () => {},
+        },
+        membership: {
+          id: "test",
+          mayMutate: () => now.mayMutate,
+          beginMutation: () => {
+            counted.begun += 1;
+            return () => {
+              counted.ended += 1;
+            };
+          },
+        },
+        clock: { nowMs: () => 0, monotonicMs: () => now.seconds * 1000, sleep: async () => {} },
+        quarantineMs: 120_000,
+        meter: new CountingMeter(),
+        log,
+      },
+    );
+    const run = async () => {
+      const running = errand.run(never);
+      await clusters.run([running], first);
+      return await running;
+    };
+    const rows = [
+      [{ record: { ...record, phase: "deleting" as const } }, "again", undefined],
+      [{ record, mayMutate: false }, "again", undefined],
+      [{ record: bucketRecord("other") }, "void", undefined],
+      [{ record: { ...record, createdAt: "2026-11-30T00:00:00.000Z" } }, "void", undefined],
+      [{ record, mayMutate: true }, "again", "first"],
+      [{ seconds: 119 }, "again", "first"],
+      [{ seconds: 120 }, "done", "first"],
+    ] as const;
+    for (const [change, outcome, word] of rows) {
+      Object.assign(now, change);
+      t.equal(await run(), outcome, JSON.stringify(change));
+      t.equal(clusters.told.get(b), word === undefined ? word : document(word));
+    }
+    t.match(log.records, [{ level: "info", event: "bucket.drift", fields: { outcome: "healed" } }]);
+    t.strictSame(counted, { begun: rows.length, ended: rows.length });
   },
 );
