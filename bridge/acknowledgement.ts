@@ -1,5 +1,5 @@
-// Which revision a member may acknowledge (placement.md §5.3a): one at which a bucket turned to
-// `rerouting` counts once every mutation of that bucket that was under way then has ended.
+// Which revision a member may acknowledge (placement.md §5.3a): one at which a bucket came to be moved,
+// deleted or cleared away counts once every mutation of that bucket that was under way then has ended.
 // Pure bookkeeping; membership.ts writes the result. Revisions are acknowledged in their order.
 
 import type { Revision } from "../proxy/placement/records.ts";
@@ -43,7 +43,7 @@ export class Acknowledgements {
     };
   }
 
-  /** The view at `revision` turned these buckets to `rerouting`. */
+  /** The view at `revision` has these buckets in a phase in which no write begins. */
   announced(
     buckets: readonly { readonly tenant: TenantName; readonly name: BucketName }[],
     revision: Revision,

@@ -30,8 +30,9 @@ import {
   shapeFault,
 } from "./json-reader.ts";
 
-/** The newest value format this version writes and reads. */
+/** The newest value formats this version writes and reads. Of buckets: 2 since records tell what was asked. */
 export const recordSchema = 1;
+const bucketSchema = 2;
 
 /** Who wrote a value and when. */
 export interface Stamp {
@@ -48,19 +49,23 @@ export type Decoded<T> =
 const modes = ["weighted", "strict"] as const;
 const spreads = ["object", "prefix", "bucket"] as const;
 
-function decode<T>(text: string, read: (value: JsonObject) => T): Decoded<T> {
+function decode<T>(
+  text: string,
+  read: (value: JsonObject, schema: number) => T,
+  newest = recordSchema,
+): Decoded<T> {
   try {
     const value = asObject(parseJson(text), "value");
     const schema = asInteger(value["schema"], "schema", [1, Number.MAX_SAFE_INTEGER]);
-    if (schema > recordSchema) {
-      const reason = `schema is ${schema}, this version knows ${recordSchema}`;
+    if (schema > newest) {
+      const reason = `schema is ${schema}, this version knows ${newest}`;
       return { kind: "unreadable", newer: true, reason };
     }
     const updatedAt = value["updated_at"];
     const updatedAtMs = typeof updatedAt === "string" ? Date.parse(updatedAt) : Number.NaN;
     return {
       kind: "record",
-      value: read(value),
+      value: read(value, schema),
       updatedAtMs: Number.isNaN(updatedAtMs) ? null : updatedAtMs,
     };
   } catch (error) {
@@ -69,9 +74,9 @@ function decode<T>(text: string, read: (value: JsonObject) => T): Decoded<T> {
   }
 }
 
-function encode(stamp: Stamp, fields: JsonObject): string {
+function encode(stamp: Stamp, fields: JsonObject, schema = recordSchema): string {
   return JSON.stringify({
-    schema: recordSchema,
+    schema,
     updated_at: stamp.updatedAt,
     updated_by: stamp.updatedBy,
     ...fields,
@@ -174,7 +179,7 @@ function readRoute(value: unknown): Route {
 
 export function encodeBucket(record: BucketRecord, stamp: Stamp): string {
   const { placement, route } = record;
-  return encode(stamp, {
+  const fields = {
     origin: record.origin,
     owner: record.owner,
     placement:
@@ -186,34 +191,43 @@ export function encodeBucket(record: BucketRecord, stamp: Stamp): string {
     extra: record.extra,
     conflict: record.conflict,
     frozen: record.frozen,
-    location: record.location,
+    asked: record.asked,
     created_at: record.createdAt,
-  });
+  };
+  return encode(stamp, fields, bucketSchema);
 }
+
+const phases = ["creating", "clearing", "settled", "rerouting", "deleting"] as const;
 
 export function decodeBucket(
   tenant: TenantName,
   name: BucketName,
   text: string,
 ): Decoded<BucketRecord> {
-  return decode(text, (value) => ({
-    tenant,
-    name,
-    origin: asOneOf(value["origin"], "origin", ["created", "discovered"]),
-    owner: asStringOrNull(value["owner"], "owner"),
-    placement: readPlacement(value["placement"]),
-    route: readRoute(value["route"]),
-    epochs: asArray(value["epochs"], "epochs").map((epoch) =>
-      asInteger(epoch, "epochs", [0, Number.MAX_SAFE_INTEGER]),
-    ),
-    order: asClusterIds(value["order"], "order"),
-    phase: asOneOf(value["phase"], "phase", ["creating", "settled", "rerouting", "deleting"]),
-    extra: asClusterIds(value["extra"], "extra"),
-    conflict: asBoolean(value["conflict"], "conflict"),
-    frozen: asBoolean(value["frozen"], "frozen"),
-    location: asStringOrNull(value["location"], "location"),
-    createdAt: asString(value["created_at"], "created_at"),
-  }));
+  const read = (value: JsonObject, schema: number): BucketRecord => {
+    const phase = asOneOf(value["phase"], "phase", phases);
+    // Schema 1 did not say: whoever goes on with such a creation asks for something else.
+    const unsaid = phase === "creating" ? "" : null;
+    return {
+      tenant,
+      name,
+      origin: asOneOf(value["origin"], "origin", ["created", "discovered"]),
+      owner: asStringOrNull(value["owner"], "owner"),
+      placement: readPlacement(value["placement"]),
+      route: readRoute(value["route"]),
+      epochs: asArray(value["epochs"], "epochs").map((epoch) =>
+        asInteger(epoch, "epochs", [0, Number.MAX_SAFE_INTEGER]),
+      ),
+      order: asClusterIds(value["order"], "order"),
+      phase,
+      extra: asClusterIds(value["extra"], "extra"),
+      conflict: asBoolean(value["conflict"], "conflict"),
+      frozen: asBoolean(value["frozen"], "frozen"),
+      asked: schema === 1 ? unsaid : asStringOrNull(value["asked"], "asked"),
+      createdAt: asString(value["created_at"], "created_at"),
+    };
+  };
+  return decode(text, read, bucketSchema);
 }
 
 // ---- credentials ----

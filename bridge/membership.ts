@@ -1,7 +1,7 @@
 // This process among the members (placement.md §5, rule 8): `members/{id}` persists, `live/{id}`
 // stands under a lease. A lost lease means a new id, registered only over a live view. The fence is
-// measured from the *send* of the last answered keep-alive, on the monotonic clock. Acknowledgements
-// are written only for revisions that turned a bucket to `rerouting`: an idle member writes nothing.
+// measured from the *send* of the last answered keep-alive, on the monotonic clock. Acknowledgements are
+// written only for revisions at which a bucket is moved or deleted: an idle member writes nothing.
 
 import type { Clock, Log, Membership, Random } from "../proxy/placement/ports.ts";
 import { FaultError } from "../proxy/placement/ports.ts";
@@ -62,7 +62,7 @@ export class StoreMembership implements Membership {
       this.#toAck = revision;
       this.#changed.check();
     });
-    this.#stop = options.snapshots.subscribeRerouted((buckets, revision) =>
+    this.#stop = options.snapshots.subscribeAnnounced((buckets, revision) =>
       this.#acks.announced(buckets, revision),
     );
   }

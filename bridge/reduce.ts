@@ -46,10 +46,17 @@ export interface BucketId {
   readonly name: BucketName;
 }
 
+/** Phases that are acted on when all that began before has ended. */
+const announcedPhases: ReadonlySet<BucketRecord["phase"]> = new Set([
+  "rerouting",
+  "deleting",
+  "clearing",
+]);
+
 export interface Reduction {
   readonly view: StateView;
-  /** Buckets whose record came in with phase `rerouting`. */
-  readonly rerouted: readonly BucketId[];
+  /** Buckets whose record came in with a phase in which no write begins: members acknowledge it. */
+  readonly announced: readonly BucketId[];
   /** Whether the step touched anything a snapshot holds, beyond its revision. */
   readonly changed: boolean;
   /** Values that became unreadable with this step. */
@@ -86,7 +93,7 @@ class Draft {
   readonly #data: Map<string, unknown>;
   readonly #dataRevisions: Map<string, Revision>;
   readonly #unreadable: Map<string, Unreadable>;
-  readonly #rerouted: BucketId[] = [];
+  readonly #announced: BucketId[] = [];
   readonly #newUnreadable: Unreadable[] = [];
   /** The base's own until the first change: there may be many, and most batches touch none. */
   #credentials: ReadonlyMap<AccessKeyId, Versioned<CredentialRecord>>;
@@ -192,8 +199,8 @@ class Draft {
     const record = same?.value ?? this.#decodeBucket(entry, id);
     if (record === null) return;
     // A list finds phases already announced: those of the known view were reported then.
-    if (record.phase === "rerouting" && same === undefined)
-      this.#rerouted.push({ tenant: id.tenant, name: id.name });
+    if (announcedPhases.has(record.phase) && same === undefined)
+      this.#announced.push({ tenant: id.tenant, name: id.name });
     this.#bucketChanges.push({
       kind: "put",
       entry: same ?? { value: record, modRevision: entry.modRevision },
@@ -252,7 +259,7 @@ class Draft {
     const dataRevisions = isSameData ? last.dataRevisions : this.#dataRevisions;
     return {
       view: { snapshot, dataRevisions, unreadable: this.#unreadable },
-      rerouted: this.#rerouted,
+      announced: this.#announced,
       changed: this.#changed,
       unreadable: this.#newUnreadable,
       updatedAtMs: this.#updatedAtMs,
@@ -280,7 +287,7 @@ export class Reducer {
   batch(view: StateView, batch: StoreBatch): Reduction {
     const { revision, origin } = view.snapshot;
     if (batch.revision <= revision) {
-      return { view, rerouted: [], changed: false, unreadable: [], updatedAtMs: null };
+      return { view, announced: [], changed: false, unreadable: [], updatedAtMs: null };
     }
     const draft = new Draft(this.#keys, this.#interner, { base: view, known: view });
     for (const event of batch.events) {

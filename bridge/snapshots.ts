@@ -53,13 +53,13 @@ export interface SnapshotsStatus {
 
 type Page = Awaited<ReturnType<StateStore["range"]>>;
 type Listener = (next: PlacementSnapshot, last: PlacementSnapshot | null) => void;
-type ReroutedListener = (buckets: readonly BucketId[], revision: Revision) => void;
+type AnnouncedListener = (buckets: readonly BucketId[], revision: Revision) => void;
 
 export class LiveSnapshots implements Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #reducer: Reducer;
   readonly #listeners = new Set<Listener>();
-  readonly #rerouted = new Set<ReroutedListener>();
+  readonly #announced = new Set<AnnouncedListener>();
   readonly #closing = new AbortController();
   readonly #waiters = new Waiters();
   readonly #dirty = new Waiters();
@@ -118,10 +118,10 @@ export class LiveSnapshots implements Snapshots {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Called before `subscribe`'s listeners with buckets whose record turned to `rerouting`. */
-  subscribeRerouted(listener: ReroutedListener): () => void {
-    this.#rerouted.add(listener);
-    return () => this.#rerouted.delete(listener);
+  /** Called before `subscribe`'s listeners with buckets whose record came to a phase that members acknowledge. */
+  subscribeAnnounced(listener: AnnouncedListener): () => void {
+    this.#announced.add(listener);
+    return () => this.#announced.delete(listener);
   }
 
   /** Why a key's value is not in the snapshot although the store has one; `null`: it is, or none. */
@@ -257,8 +257,8 @@ export class LiveSnapshots implements Snapshots {
     const delayMs =
       isEvent && reduction.updatedAtMs !== null ? Math.max(0, nowMs - reduction.updatedAtMs) : null;
     meter.snapshotApplied(next.revision, delayMs === null ? null : delayMs / 1000);
-    if (reduction.rerouted.length > 0) {
-      for (const listener of this.#rerouted) listener(reduction.rerouted, next.revision);
+    if (reduction.announced.length > 0) {
+      for (const listener of this.#announced) listener(reduction.announced, next.revision);
     }
     for (const listener of this.#listeners) listener(next, last);
     this.#waiters.check();

@@ -129,7 +129,6 @@ export function showBucket(request: AdminRequest, ports: ChangePorts): AdminRepl
       },
       order: record.order,
       extra: record.extra,
-      location: record.location,
       revision: String(modRevision),
     },
     modRevision,

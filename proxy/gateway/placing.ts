@@ -2,10 +2,11 @@
 // when there is none), and the re-check at the commit point. Everything that reads the view twice
 // lives here, so that exchange.ts reads it once.
 
-import { undelete } from "../operations/bucket.ts";
+import { undelete } from "../operations/bucket-deletion.ts";
 import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
 import { candidatesOf, clustersOf, isFixed } from "../placement/candidates.ts";
+import { isUnmade } from "../placement/discovery.ts";
 import type { AuditLine } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { sameOwners } from "../placement/routes.ts";
@@ -45,14 +46,14 @@ export interface Placed {
 export async function placeRequest(facts: InputFacts, parts: PlacingParts): Promise<Placed> {
   let view = parts.views.current();
   let record = recordOf(view, facts);
-  let decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+  let decision = decide(view, decisionInput(facts, judged(record, facts)), parts.ports.meter);
   assertAllowed(decision, facts);
   if (facts.address.bucket === null) return { ...nowhere, decision };
   if (record === null) {
     if (facts.operation === "OptionsObject") assertOpen(facts, parts);
     record = await findBucket(facts, parts);
     view = parts.views.current();
-    decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+    decision = decide(view, decisionInput(facts, judged(record, facts)), parts.ports.meter);
     assertAllowed(decision, facts);
   }
   if (record !== null) {
@@ -72,7 +73,7 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
 /** Whether the caller may do it at all, before its body is read. @throws S3Error AccessDenied */
 export function authorise(facts: InputFacts, parts: PlacingParts): void {
   const view = parts.views.current();
-  const record = recordOf(view, facts)?.value ?? null;
+  const record = judged(recordOf(view, facts), facts);
   assertAllowed(decide(view, decisionInput(facts, record), parts.ports.meter), facts);
 }
 
@@ -89,9 +90,10 @@ export function commitPoint(first: Placed, facts: InputFacts, parts: PlacingPart
   const view = parts.views.current();
   const record = recordOf(view, facts);
   if (record?.modRevision !== first.record?.modRevision || !sameView(view, first.decision)) {
-    const decision = decide(view, decisionInput(facts, record?.value ?? null), parts.ports.meter);
+    const decision = decide(view, decisionInput(facts, judged(record, facts)), parts.ports.meter);
     assertAllowed(decision, facts);
-    if (record === null && first.record !== null) throw new S3Error("NoSuchBucket");
+    const isGone = record === null && first.record !== null;
+    if (isGone && facts.operation !== "CreateBucket") throw new S3Error("NoSuchBucket");
     const now = placed(decision, record, { view, facts, parts });
     if (now.target !== first.target || now.candidates.join() !== first.candidates.join()) {
       throw new S3Error("SlowDown", {
@@ -130,6 +132,15 @@ function recordOf(view: DecisionView, facts: InputFacts): Versioned<BucketRecord
   const { bucket } = facts.address;
   if (bucket === null) return null;
   return view.placement.buckets.find(tenantOf(facts.address, facts.principal), bucket) ?? null;
+}
+
+/** The bucket that a request is about: none yet, where only its creation is under way, for another one. */
+function judged(
+  record: Versioned<BucketRecord> | null,
+  { operation }: InputFacts,
+): BucketRecord | null {
+  if (record === null || (operation === "CreateBucket" && isUnmade(record.value))) return null;
+  return record.value;
 }
 
 /** Nobody is looked up for a preflight, which everybody may send, unless anybody may read there. */
@@ -239,9 +250,12 @@ function placed(
 ): Placed {
   const { facts } = at;
   const places = operationFacts[facts.operation].places;
-  if (record !== null) assertPhase(record.value, facts);
-  if (places) assertRoute(decision, record?.value ?? null, at.parts);
-  if (record === null) return { ...nowhere, decision, ...newBucket(decision) };
+  const bucket = judged(record, facts);
+  if (bucket !== null) assertPhase(bucket, facts);
+  if (places) assertRoute(decision, bucket, at.parts);
+  if (record === null || bucket === null) {
+    return { ...nowhere, decision, record, ...newBucket(decision) };
+  }
   const { key } = facts.address;
   const candidates = key === null ? clustersOf(record.value) : candidatesOf(record.value, key);
   for (const cluster of candidates) {
@@ -279,6 +293,7 @@ function assertPhase(record: BucketRecord, { operation }: InputFacts): void {
     case "settled":
       return;
     case "creating":
+    case "clearing":
       throw new S3Error("NoSuchBucket");
     case "rerouting":
     case "deleting":

@@ -1,20 +1,35 @@
 // CreateBucket over several clusters: created when every cluster of the route has it and the record is
-// written. A half-made bucket is finished by the same request sent again (placement.md §2, §12), and one that
-// is there is created again without being brought back by it once it was deleted or moved meanwhile.
+// settled, or, where a cluster refuses it, on none. What failed halfway is finished by the same request sent
+// again, and cleared away by one that asks for something else (bucket-phases.ts). A bucket that is there is
+// created again without being brought back by it once it was deleted or moved meanwhile.
 
+import { createHash } from "node:crypto";
 import { clustersOf } from "../placement/candidates.ts";
-import { createdRecord } from "../placement/discovery.ts";
-import type { BucketRecord, Revision } from "../placement/records.ts";
-import { onOneCluster } from "../placement/routes.ts";
-import type { Versioned } from "../placement/snapshot.ts";
+import { createdRecord, isUnmade } from "../placement/discovery.ts";
+import { UpstreamError } from "../placement/ports.ts";
+import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
+import { normaliseWeights, onOneCluster } from "../placement/routes.ts";
 import { S3Error } from "../s3/errors.ts";
 import { newBucketNameFault } from "../s3/names.ts";
+import { putBack } from "./bucket-deletion.ts";
 import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
-import { changing, giveUp, placesOf } from "./bucket-record.ts";
+import {
+  type BucketEntry,
+  begin,
+  changing,
+  claim,
+  clearAway,
+  drop,
+  entryNow,
+  hold,
+  passCommitPoint,
+  placesOf,
+  replace,
+  settle,
+} from "./bucket-phases.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { hasBucket } from "./drift-reading.ts";
 import type { BucketPlace } from "./emptiness.ts";
-import { mutate } from "./mutation.ts";
 import { bucketOf, emptyAnswer } from "./send.ts";
 
 /** A deletion that goes on beside a creation ends within milliseconds, if its clusters answer. */
@@ -26,58 +41,110 @@ export async function createBucket(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const name = bucketOf(request);
-  const existing = request.record;
-  const owner = existing?.value.owner ?? null;
-  if (owner !== null && owner !== request.caller) throw new S3Error("BucketAlreadyExists");
-  if (existing !== null) {
-    const { phase } = existing.value;
-    if (phase === "rerouting" && !ports.resettler.abandoned(existing)) throw changing();
-    if (phase === "settled" || phase === "rerouting") {
-      if (owner === null) await dropIfGone(existing, request, ports);
-      return await createAgain(existing, request, ports);
-    }
-    // Half created, it is finished here; half deleted, only if whoever deletes it is gone.
-    if (phase === "deleting" && !ports.resettler.abandoned(existing)) throw changing();
+  const { record: entry } = request;
+  if (entry === null) {
+    const message = newBucketNameFault(bucketOf(request));
+    if (message !== null) throw new S3Error("InvalidBucketName", { message });
+    return await createNew(null, request, ports);
   }
-  const nameFault = existing === null ? newBucketNameFault(name) : null;
-  if (nameFault !== null) throw new S3Error("InvalidBucketName", { message: nameFault });
-  assertLocation(request, ports);
-  return await mutate(request, ports, async (mutation) => {
-    await mutation.commit();
-    const claim = existing ?? (await claimName(request, ports));
-    try {
-      await finishCreation(claim.value, claim.modRevision, request, ports);
-    } catch (caught) {
-      if (existing === null && isRefusal(caught)) await giveUp(claim, ports);
-      throw caught;
-    }
-    return created(name);
-  });
+  const { owner, phase } = entry.value;
+  if (owner !== null && owner !== request.caller) throw new S3Error("BucketAlreadyExists");
+  if (isUnmade(entry.value)) return await createNew(entry, request, ports);
+  if (phase !== "settled" && !ports.resettler.abandoned(entry)) throw changing();
+  if (phase !== "deleting") return await createAgain(entry, request, ports);
+  await passCommitPoint(request);
+  const held = await hold(entry, entry.value, ports);
+  const whole = await putBack(held, request.identity, ports);
+  if (whole === null) throw changing();
+  return await createAgain(whole, request, ports);
 }
 
-/**
- * Whose a bucket is, and whether it is as it is wanted now, its clusters know: creating it again
- * succeeds for its owner alone, and on an RGW only with the same ACL. Counted as a mutation, which a
- * change of route waits for, and not ended by the client's leaving: what it made must be seen to stand.
- */
-async function createAgain(
-  existing: Versioned<BucketRecord>,
+/** @param left what an earlier CreateBucket has left */
+async function createNew(
+  left: BucketEntry | null,
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const places = placesOf(existing.value, request.identity);
+  assertLocation(request, ports);
+  const wanted = wantedRecord(request, ports);
+  await passCommitPoint(request);
+  const isSame = left?.value.phase === "creating" && left.value.asked === wanted.asked;
+  const entry = isSame ? left : await claimed(left, wanted, { request, ports });
+  const places = placesOf(entry.value, request.identity);
+  const results = await createOnAll(entry, places, request, ports);
+  const refusals = results.map(refusalOf);
+  const refusal = refusals.find((each) => each !== null);
+  if (refusal !== undefined) {
+    // A bucket that is somebody else's there is not ours to delete.
+    const ours = places.filter((_, index) => refusals[index]?.code !== "BucketAlreadyExists");
+    await takeBack(entry, ours, { request, ports });
+    throw refusal;
+  }
+  assertAll(results);
+  if ((await settle(entry, ports)) === null) {
+    const now = entryNow(entry.value, ports)?.value;
+    // Another one that asked for the same was faster.
+    const isDone = now?.phase === "settled" && now.createdAt === entry.value.createdAt;
+    if (!isDone) throw changing();
+  }
+  return created(entry.value);
+}
+
+/** The record comes first, so that all agree on one route, and what else was made comes away before. */
+async function claimed(
+  left: BucketEntry | null,
+  wanted: BucketRecord,
+  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<BucketEntry> {
+  let entry: BucketEntry | null = null;
+  if (left === null) entry = await claim(wanted, ports);
+  else entry = await replace(await clearAway(left, request.identity, ports), wanted, ports);
+  if (entry === null) throw changing();
+  return entry;
+}
+
+/** Nothing comes of a claim that a cluster refuses. Its client is told why; what is left is told by the record. */
+async function takeBack(
+  entry: BucketEntry,
+  places: readonly BucketPlace[],
+  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<void> {
+  const clusters = places.map(({ cluster }) => cluster);
+  try {
+    const left =
+      clusters.length === 0 ? entry : await clearAway(entry, request.identity, ports, clusters);
+    await drop(left, ports);
+  } catch (caught) {
+    if (!(caught instanceof S3Error || caught instanceof UpstreamError)) throw caught;
+    ports.log.write("warn", "bucket.not_cleared", { bucket: entry.value.name, cause: caught.name });
+  }
+}
+
+/**
+ * Whose a bucket is, and whether it is as it is wanted now, its clusters know: creating it again succeeds
+ * for its owner alone, and on an RGW only with the same ACL. One that all its clusters have lost is no
+ * bucket, and stands in the way of a new one's route: the same request again creates it afresh.
+ */
+async function createAgain(
+  entry: BucketEntry,
+  request: OperationRequest,
+  ports: OperationPorts,
+): Promise<OperationAnswer> {
+  const places = placesOf(entry.value, request.identity);
   const { signal } = new AbortController();
-  return await mutate(request, ports, async (mutation) => {
-    await mutation.commit();
-    const [made] = await Promise.allSettled([
-      createEverywhere(places, { ...request, signal }, ports),
-    ]);
-    const stands = await standsStill(existing, places, ports);
-    if (made.status === "rejected") throw made.reason;
-    if (!stands) throw changing();
-    return created(existing.value.name);
-  });
+  const there = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
+  await passCommitPoint(request);
+  if (there.every((answer) => answer === false)) {
+    await drop(entry, ports);
+    throw changing();
+  }
+  // A bucket on several clusters has no object lock, and nobody is to think so.
+  if (places.length > 1 && wantsObjectLock(request)) throw new S3Error("BucketAlreadyOwnedByYou");
+  const results = await createOnAll(entry, places, request, ports);
+  const stands = await standsStill(entry, places, ports);
+  assertAll(results);
+  if (!stands) throw changing();
+  return created(entry.value);
 }
 
 /**
@@ -85,17 +152,17 @@ async function createAgain(
  * taken away from where it is no longer named: a deletion, whose end is awaited, was there already.
  */
 async function standsStill(
-  { value: { tenant, name }, modRevision }: Versioned<BucketRecord>,
+  { value: record, modRevision }: BucketEntry,
   places: readonly BucketPlace[],
   ports: OperationPorts,
 ): Promise<boolean> {
   const { signal } = new AbortController();
   const untilMs = ports.clock.monotonicMs() + deletionSeenWithinMs;
   for (;;) {
-    const now = ports.snapshots.current().buckets.find(tenant, name);
+    const now = entryNow(record, ports);
     if (now?.modRevision === modRevision) return true;
     if (now?.value.phase !== "deleting") {
-      const named = now === undefined ? [] : clustersOf(now.value);
+      const named = now === null ? [] : clustersOf(now.value);
       const unnamed = places.filter(({ cluster }) => !named.includes(cluster));
       await Promise.allSettled(unnamed.map((place) => deleteOn(place, ports, signal)));
       return false;
@@ -105,20 +172,36 @@ async function standsStill(
   }
 }
 
-/**
- * A bucket that was found, and went before it was recorded, stands in the way of a new one's route: where no
- * cluster of its record has it the record is dropped, and the same request again creates it afresh.
- */
-async function dropIfGone(
-  existing: Versioned<BucketRecord>,
+type Made = readonly PromiseSettledResult<void>[];
+
+/** Asks all clusters. Not ended by the client's leaving: what it made must be seen to stand, or to be cleared. */
+async function createOnAll(
+  entry: BucketEntry,
+  places: readonly BucketPlace[],
   request: OperationRequest,
   ports: OperationPorts,
-): Promise<void> {
-  const places = placesOf(existing.value, request.identity);
-  const answers = await Promise.all(places.map((place) => hasBucket(place, ports, request.signal)));
-  if (!answers.every((answer) => answer === false)) return;
-  await giveUp(existing, ports);
-  throw changing();
+): Promise<Made> {
+  const { signal } = new AbortController();
+  const creation = creationOf(request);
+  const end = begin(entry, ports);
+  const made = await Promise.allSettled(
+    places.map((place) => createOn(place, ports, signal, creation)),
+  );
+  end();
+  return made;
+}
+
+function assertAll(results: Made): void {
+  const refused = results.find((result) => refusalOf(result) !== null);
+  const failed = refused ?? results.find((result) => result.status === "rejected");
+  if (failed?.status === "rejected") throw failed.reason;
+}
+
+/** What the caller may not have, whoever asks again. */
+function refusalOf(result: PromiseSettledResult<void>): S3Error | null {
+  if (result.status === "fulfilled") return null;
+  const { reason } = result;
+  return reason instanceof S3Error && reason.status < 500 ? reason : null;
 }
 
 const aboutBucket = /^x-amz-(?:acl|grant-.*|object-ownership|bucket-object-lock-enabled)$/;
@@ -135,9 +218,45 @@ function wantsObjectLock(request: OperationRequest): boolean {
   );
 }
 
-/** The caller may not have the bucket, whoever asks again. */
-function isRefusal(caught: unknown): boolean {
-  return caught instanceof S3Error && caught.status < 500;
+/** The record that the request begins with. */
+function wantedRecord(request: OperationRequest, ports: OperationPorts): BucketRecord {
+  const { tenant } = request;
+  const name = bucketOf(request);
+  let { route, placement } = request;
+  // One with object lock is versioned from its first moment on, so it is on one cluster and stays there.
+  if (route !== null && wantsObjectLock(request)) {
+    const single = onOneCluster({ tenant, name, route });
+    route = single?.route ?? null;
+    placement = single?.placement ?? null;
+  }
+  if (route === null) throw new S3Error("ServiceUnavailable");
+  return createdRecord({
+    tenant,
+    name,
+    createdAtMs: ports.clock.nowMs(),
+    route,
+    owner: request.caller,
+    placement,
+    asked: digestOf(creationOf(request), route, placement),
+  });
+}
+
+/** Equal where two requests ask for the same bucket in the same place. */
+function digestOf(
+  { headers, location }: BucketCreation,
+  { weights, mode, spread }: Route,
+  placement: BucketPlacement | null,
+): string {
+  const fields = headers.map(([name, value]) => `${name}:${value.trim()}`).sort();
+  const asked = [
+    fields,
+    location ?? "",
+    [...normaliseWeights(weights)],
+    mode,
+    spread,
+    placement !== null,
+  ];
+  return createHash("sha256").update(JSON.stringify(asked)).digest("hex");
 }
 
 /** A location must be one there is: a cluster, its region, or what an RGW among them may know. */
@@ -154,85 +273,6 @@ function assertLocation(request: OperationRequest, ports: OperationPorts): void 
   });
 }
 
-function created(name: string): OperationAnswer {
+function created({ name }: BucketRecord): OperationAnswer {
   return emptyAnswer(200, null, [["location", `/${name}`]]);
-}
-
-/** The record comes first, so that two creators agree on one route. */
-async function claimName(
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<{ readonly value: BucketRecord; readonly modRevision: Revision }> {
-  const name = bucketOf(request);
-  if (request.route === null) throw new S3Error("ServiceUnavailable");
-  const createdAtMs = ports.clock.nowMs();
-  const { tenant, route, placement } = request;
-  // A bucket with object lock is versioned from its first moment on, so it must be on one cluster.
-  const single =
-    wantsObjectLock(request) && route.weights.size > 1
-      ? onOneCluster({ tenant, name, route })
-      : null;
-  const record = createdRecord({
-    tenant,
-    name,
-    createdAtMs,
-    route,
-    owner: request.caller,
-    placement,
-    ...single,
-  });
-  const result = await ports.registry.commit(
-    [{ kind: "bucket", tenant: request.tenant, name, expected: 0n, record }],
-    null,
-  );
-  if (result.kind === "committed") return { value: record, modRevision: result.revision };
-  throw changing();
-}
-
-async function finishCreation(
-  record: BucketRecord,
-  expected: Revision,
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<void> {
-  await createEverywhere(placesOf(record, request.identity), request, ports);
-  const result = await ports.registry.commit(
-    [
-      {
-        kind: "bucket",
-        tenant: record.tenant,
-        name: record.name,
-        expected,
-        record: { ...record, phase: "settled" },
-      },
-    ],
-    null,
-  );
-  if (result.kind === "committed") return;
-  const now = ports.snapshots.current().buckets.find(record.tenant, record.name);
-  if (now?.value.phase === "settled") return;
-  throw changing();
-}
-
-/** On every cluster; where one refuses it for good, on none. */
-async function createEverywhere(
-  places: readonly BucketPlace[],
-  request: OperationRequest,
-  ports: OperationPorts,
-): Promise<void> {
-  const creation = creationOf(request);
-  const results = await Promise.allSettled(
-    places.map((place) => createOn(place, ports, request.signal, creation)),
-  );
-  const refused = results.find(
-    (result) => result.status === "rejected" && isRefusal(result.reason),
-  );
-  const failed = refused ?? results.find((result) => result.status === "rejected");
-  if (failed?.status !== "rejected") return;
-  if (refused !== undefined && request.record === null) {
-    const { signal } = new AbortController();
-    const made = places.filter((_, index) => results[index]?.status === "fulfilled");
-    await Promise.allSettled(made.map((place) => deleteOn(place, ports, signal)));
-  }
-  throw failed.reason;
 }

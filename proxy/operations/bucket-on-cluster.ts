@@ -1,9 +1,10 @@
 // One bucket on one cluster: create and delete there, as Headgate itself or on a caller's behalf. What
-// several clusters make of it together is operations/bucket.ts and operations/resettle.ts.
+// several clusters make of it together is operations/bucket-phases.ts and operations/resettle.ts.
 
 import type { CancelSignal, RequestBody } from "../placement/ports.ts";
 import { locationConstraintDocument } from "../s3/bucket-document.ts";
 import { readErrorDocument, type UpstreamErrorDocument } from "../s3/error-document.ts";
+import { errorText } from "../s3/error-texts.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { HeaderList } from "../s3/headers.ts";
 import type { OperationPorts } from "./context.ts";
@@ -49,10 +50,16 @@ export async function createOn(
   }
   const document = readErrorDocument(await readDocument(response));
   if (response.status === 409 && document?.code === "BucketAlreadyOwnedByYou") return;
-  if (response.status === 409) throw new S3Error("BucketAlreadyExists");
+  // AWS says 409 of another request that is under way, too: that passes.
+  if (response.status === 409 && document?.code !== "OperationAborted") {
+    throw new S3Error("BucketAlreadyExists");
+  }
   assertSigned(document?.code ?? null, place.cluster, ports);
   throw refusal("create", { place, status: response.status, document });
 }
+
+/** What is refused for good: unknown grantees, quotas, names, locations. */
+const refusing: ReadonlySet<number> = new Set([400, 403, 404]);
 
 /**
  * What a cluster refuses a caller is the caller's to know. Refused to us, it is 503: it is we who may
@@ -68,12 +75,13 @@ function refusal(
 ): S3Error {
   const { place, status, document } = answer;
   const isCallers = place.identity !== undefined && place.identity.kind !== "service";
-  if (status === 403 && isCallers) return new S3Error("AccessDenied");
-  if (status === 400 && document !== null) {
+  const isOurs = !isCallers && (document === null || document.code === "AccessDenied");
+  if (status === 403 && document === null && isCallers) return new S3Error("AccessDenied");
+  if (refusing.has(status) && document !== null && !isOurs) {
     const { code, message } = document;
     return new S3Error("InvalidRequest", {
       refused: { code, status },
-      ...(message === "" ? {} : { message }),
+      message: message === "" ? errorText(code, status) : message,
     });
   }
   return new S3Error("ServiceUnavailable", {

@@ -1,6 +1,7 @@
 // ListBuckets over every non-removed cluster (placement.md §10): merged by name, filtered by what the
 // caller may see, paged by us since no RGW here pages. A cluster that cannot be asked is 503.
 
+import { isUnmade } from "../placement/discovery.ts";
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { openText, sealText } from "../placement/sealed-text.ts";
 import type { BucketList, ListBucketsRequest, ListedBucket } from "../s3/bucket-document.ts";
@@ -115,7 +116,7 @@ async function visible(
     if (bucket === null) continue;
     const record = records.find(request.tenant, bucket);
     // One whose creation nobody was told of is not there yet, wherever it stands already.
-    if (record?.value.phase === "creating") continue;
+    if (record !== undefined && isUnmade(record.value)) continue;
     const ours = isCallers || record !== undefined;
     if (ours && request.mayShow(bucket)) shown.push(listed);
   }

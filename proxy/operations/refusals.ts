@@ -208,7 +208,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   {
     operations: ["CreateBucket", "DeleteBucket"],
     why: "a cluster refuses its part; the same request again finishes it",
-    from: { "operations/bucket-on-cluster.ts": 1, "operations/bucket.ts": 1 },
+    from: { "operations/bucket-on-cluster.ts": 1, "operations/bucket-deletion.ts": 1 },
   },
   {
     operations: "writes of bucket settings",
@@ -274,7 +274,7 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
     why: "the placement of the bucket is changing, or changed during the request",
     from: {
       "gateway/placing.ts": 2,
-      "operations/bucket-record.ts": 1,
+      "operations/bucket-phases.ts": 1,
       "operations/mutation.ts": 1,
       "operations/single-cluster.ts": 1,
     },

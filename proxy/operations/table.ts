@@ -4,8 +4,9 @@
 import { S3Error } from "../s3/errors.ts";
 import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
-import { deleteBucket, getBucketLocation, preflight } from "./bucket.ts";
+import { getBucketLocation, preflight } from "./bucket.ts";
 import { createBucket } from "./bucket-creation.ts";
+import { deleteBucket } from "./bucket-deletion.ts";
 import { readBucketSetting, writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest, RunOperation } from "./context.ts";
 import { copyObject } from "./copy-object.ts";

@@ -65,7 +65,7 @@ export function discoveredRecord(
     phase: "settled",
     extra: conflict ? [...clusters] : [],
     conflict,
-    location: null,
+    asked: null,
   };
 }
 
@@ -76,7 +76,8 @@ export function createdRecord(
     /** Access key or account of the creator. */
     readonly owner: string;
     readonly placement?: BucketPlacement | null;
-    readonly location?: string | null;
+    /** A digest of what the creator asks for. */
+    readonly asked?: string;
   },
 ): BucketRecord {
   return {
@@ -89,8 +90,13 @@ export function createdRecord(
     phase: "creating",
     extra: [],
     conflict: false,
-    location: settings.location ?? null,
+    asked: settings.asked ?? "",
   };
+}
+
+/** Whether a record only claims a name: there is no bucket of it yet, whatever stands on a cluster. */
+export function isUnmade({ phase }: Pick<BucketRecord, "phase">): boolean {
+  return phase === "creating" || phase === "clearing";
 }
 
 function commonFields({ tenant, name, createdAtMs }: RecordIdentity) {

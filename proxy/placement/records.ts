@@ -86,14 +86,18 @@ export interface BucketRecord {
   readonly epochs: readonly number[];
   /** Candidate order while a change is open; empty when settled. */
   readonly order: readonly ClusterId[];
-  /** `creating`: some cluster of the route may lack it. `rerouting`: no write may place bytes. */
-  readonly phase: "creating" | "settled" | "rerouting" | "deleting";
+  /**
+   * `creating`: some cluster of the route may lack it. `clearing`: it never was a bucket, and what was made
+   * of it is taken away. `rerouting`: no write may place bytes. Who may act when: operations/bucket-phases.ts.
+   */
+  readonly phase: "creating" | "clearing" | "settled" | "rerouting" | "deleting";
   /** Clusters where writes went that no epoch explains (placement.md §1). */
   readonly extra: readonly ClusterId[];
   /** Found on several clusters at discovery. */
   readonly conflict: boolean;
   readonly frozen: boolean;
-  readonly location: string | null;
+  /** What CreateBucket asked for, as a digest, until the bucket is whole; then `null`. */
+  readonly asked: string | null;
   readonly createdAt: string;
 }
 

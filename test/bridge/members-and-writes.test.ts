@@ -105,10 +105,10 @@ t.test("a value of a newer version is not in the view and not written over", asy
   const { registry, snapshots, store, keys, log } = await open(t);
   const bucket = bucketRecord("logs");
   const key = keys.bucket(noTenant, bucket.name);
-  const { revision } = await store.txn([], [{ kind: "put", key, value: '{"schema":2}' }], []);
+  const { revision } = await store.txn([], [{ kind: "put", key, value: '{"schema":3}' }], []);
   await snapshots.reached(revision, never);
   t.equal(snapshots.current().buckets.find(noTenant, bucket.name), undefined);
-  t.match(snapshots.unreadable(key), /schema is 2/);
+  t.match(snapshots.unreadable(key), /schema is 3/);
   t.equal(log.events("state_value_unreadable").length, 1);
   for (const expected of [0n, revision]) {
     const change = { kind: "bucket", tenant: noTenant, name: bucket.name, expected } as const;

@@ -70,7 +70,7 @@ export function adminBucket(name: string, rest: Partial<BucketRecord> = {}): Buc
     extra: [],
     conflict: false,
     frozen: false,
-    location: null,
+    asked: null,
     createdAt: "2026-11-29T00:00:00.000Z",
     ...rest,
   };

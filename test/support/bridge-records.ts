@@ -81,7 +81,7 @@ export function bucketRecord(name: string, more: Partial<BucketRecord> = {}): Bu
     extra: [],
     conflict: false,
     frozen: false,
-    location: null,
+    asked: null,
     createdAt: "2026-11-29T00:00:00.000Z",
     ...more,
   };

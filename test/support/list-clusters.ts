@@ -141,7 +141,7 @@ function recordOf(ids: readonly ClusterId[], conflict: boolean): BucketRecord {
     extra: [],
     conflict,
     frozen: false,
-    location: null,
+    asked: null,
     createdAt: "2026-11-30T00:00:00.000Z",
   };
 }

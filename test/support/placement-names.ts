@@ -52,7 +52,7 @@ export function bucketRecord(name: string, fields: Partial<BucketRecord> = {}): 
     extra: [],
     conflict: false,
     frozen: false,
-    location: null,
+    asked: null,
     createdAt: "2026-11-29T00:00:00.000Z",
     ...fields,
   };

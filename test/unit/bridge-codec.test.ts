@@ -55,7 +55,7 @@ t.test("records come back as they were", async (t) => {
     phase: "rerouting",
     conflict: true,
     frozen: true,
-    location: "eu",
+    asked: "0f1e",
     owner: null,
     origin: "discovered",
   });
@@ -126,7 +126,7 @@ t.test("a value is refused, never guessed", async (t) => {
   for (const change of bad) {
     t.match(read({ ...good, ...change }), { kind: "unreadable" }, JSON.stringify(change));
   }
-  t.match(read({ ...good, schema: 2 }), { kind: "unreadable", newer: true });
+  t.match(read({ ...good, schema: 3 }), { kind: "unreadable", newer: true });
   for (const text of ["", "null", "[]", "3", "{", '"x"']) {
     t.match(decodeBucket(noTenant, bucketName("x"), text), { kind: "unreadable" }, text);
   }
@@ -134,6 +134,17 @@ t.test("a value is refused, never guessed", async (t) => {
   for (const change of [{ weight: -1 }, { weight: 1.5 }, { state: "dead" }, { labels: { a: 1 } }]) {
     const text = JSON.stringify({ ...cluster, ...change });
     t.match(decodeCluster(clusterId("a"), text), { kind: "unreadable" });
+  }
+});
+
+t.test("a bucket of schema 1, which did not say what was asked for, is read", async (t) => {
+  const { asked: _, ...fields } = JSON.parse(encodeBucket(bucketRecord("x"), stamp));
+  for (const [phase, asked] of [
+    ["settled", null],
+    ["creating", ""],
+  ]) {
+    const text = JSON.stringify({ ...fields, schema: 1, location: null, phase });
+    t.match(decodeBucket(noTenant, bucketName("x"), text), { value: { phase, asked } });
   }
 });
 

@@ -148,13 +148,13 @@ t.test("a bad value takes the record away and says so once, until it is good aga
   const view = listOf(reducer, [entry(key, valueFor(key, 1), 2n)], 2n);
   const bad = reducer.batch(view, {
     revision: 3n,
-    events: [{ kind: "put", entry: entry(key, '{"schema":2}', 3n) }],
+    events: [{ kind: "put", entry: entry(key, '{"schema":3}', 3n) }],
   });
   t.equal(bad.view.snapshot.buckets.find(noTenant, bucketName("x")), undefined);
   t.match(bad.unreadable, [{ key, newer: true }]);
   t.equal(bad.view.unreadable.size, 1);
   const relist = reducer.list(bad.view, "live");
-  relist.add([entry(key, '{"schema":2}', 3n)]);
+  relist.add([entry(key, '{"schema":3}', 3n)]);
   const again = relist.finish(4n);
   t.strictSame(again.unreadable, [], "reported already");
   t.equal(again.view.unreadable.size, 1);
@@ -172,12 +172,12 @@ t.test("buckets that turn to rerouting are told, in a list only when new", async
   const value = encodeBucket(bucketRecord("x", { phase: "rerouting" }), stamp);
   const first = reducer.list(null, "live");
   first.add([entry(key, value, 2n)]);
-  const { view, rerouted } = first.finish(2n);
-  t.strictSame(rerouted, [{ tenant: noTenant, name: bucketName("x") }]);
+  const { view, announced } = first.finish(2n);
+  t.strictSame(announced, [{ tenant: noTenant, name: bucketName("x") }]);
   const second = reducer.list(view, "live");
   second.add([entry(key, value, 2n)]);
   const relisted = second.finish(3n);
-  t.strictSame(relisted.rerouted, []);
+  t.strictSame(relisted.announced, []);
   t.equal(
     relisted.view.snapshot.buckets.find(noTenant, bucketName("x")),
     view.snapshot.buckets.find(noTenant, bucketName("x")),

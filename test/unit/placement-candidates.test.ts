@@ -165,20 +165,20 @@ t.test("a bucket found on several clusters asks all of them, by id", async (t) =
 
 t.test("a created bucket begins on its route, not yet everywhere", async (t) => {
   const route = routeOf({ a: 1, b: 2 });
-  const record = createdRecord({ ...identity, route, owner: "AKID", location: "a" });
+  const record = createdRecord({ ...identity, route, owner: "AKID", asked: "digest" });
   t.match(record, {
     origin: "created",
     owner: "AKID",
     phase: "creating",
     placement: null,
-    location: "a",
+    asked: "digest",
     epochs: [1],
     order: [],
     extra: [],
     frozen: false,
   });
   t.equal(record.route, route);
-  t.equal(createdRecord({ ...identity, route, owner: "x" }).location, null);
+  t.equal(createdRecord({ ...identity, route, owner: "x" }).asked, "");
 });
 
 t.test("only a frozen bucket on one cluster is fixed", async (t) => {
