@@ -1,5 +1,6 @@
 // GetObject, HeadObject, PutObject and DeleteObject of the demo cluster (S3 API Reference).
 
+import { readTags } from "../s3/copy-document.ts";
 import {
   type DeleteResultRow,
   deleteResultDocument,
@@ -74,7 +75,8 @@ export function setTags(bucket: DemoBucket, key: ObjectKey, headers: HeaderList)
 
 /** GetObject and HeadObject: the same answer, the server leaves the body out for HEAD. */
 export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
-  const object = ports.store.bucket(bucketOf(request)).object(keyOf(request));
+  const bucket = ports.store.bucket(bucketOf(request));
+  const object = bucket.object(keyOf(request));
   if (object === null) throw new S3Error("NoSuchKey");
   if (!mayRead(object, request.headers, ports.facts))
     return emptyAnswer(304, [["etag", object.etag]]);
@@ -90,6 +92,7 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
     ...replaced(object.headers, request),
     // Of all its bytes, so of no others.
     ...(shown && range === null ? sumFields(object.sum) : []),
+    ...tagCount(bucket, object.key),
     ["accept-ranges", "bytes"],
     ["etag", object.etag],
     ["last-modified", new Date(object.modifiedMs).toUTCString()],
@@ -97,6 +100,12 @@ export function readObject(request: DemoRequest, ports: DemoPorts): DemoAnswer {
   ];
   if (range !== null) headers.push(["content-range", `bytes ${range.first}-${range.last}/${size}`]);
   return { status: range === null ? 200 : 206, headers, body: bytes };
+}
+
+function tagCount(bucket: DemoBucket, key: ObjectKey): HeaderList {
+  const document = bucket.settings(key).get("tagging");
+  const tags = document === undefined ? null : readTags(document);
+  return tags ? [["x-amz-tagging-count", String(tags.split("&").length)]] : [];
 }
 
 /** The bytes of one part; an object put in one piece is its own first part. @throws S3Error InvalidPartNumber */

@@ -1,6 +1,6 @@
 // CopyObject (placement.md §12). On one cluster the upstream copies; between clusters, and where the
-// upstream would not heed what the request says of its source, the bytes go through here. Either way the
-// object is there whole or not at all.
+// upstream would not heed what the request says, the bytes go through here, so that it does not matter
+// where a key falls. Either way the object is there whole or not at all.
 
 import { hasSourceConditions } from "../s3/copy-conditions.ts";
 import type { CopyDirectives } from "../s3/copy-fields.ts";
@@ -15,6 +15,7 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { type CopyChecksum, copyChecksum } from "../s3/object-checksum.ts";
+import { isWholeForRgw, rgwCopiesAsS3 } from "../s3/rgw-copy.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   checksumElements,
@@ -30,14 +31,9 @@ import { type Mutation, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
 import { firstCandidate, readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
-import {
-  assertCopySize,
-  lookAtSource,
-  sourceCluster,
-  sourceOf,
-  sourceTags,
-} from "./source-read.ts";
+import { assertCopySize, lookAtSource, sourceOf, sourceTags } from "./source-read.ts";
 import { uploadSource } from "./source-upload.ts";
+import { tellingVersion } from "./source-version.ts";
 import { assertConditions, refuseConditions } from "./write-conditions.ts";
 
 export async function copyObject(
@@ -57,15 +53,22 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
   if (reading.kind === "error") throw reading.error;
   const { directives } = reading;
   assertChange(request, directives);
-  const cluster = await sourceCluster(request, ports);
-  if (cluster === target && (!judged || facts.honoursCopySourceConditions)) {
-    // An RGW 16.2 ignores them, and no answer of it tells it from one that does not.
-    if (judged && facts.backend === "rgw") await lookAtSource(request, ports);
+  const heeds = !judged || facts.honoursCopySourceConditions;
+  const isRgw = facts.backend === "rgw";
+  const [only, ...others] = sourceOf(request).candidates;
+  if (heeds && !isRgw && only === target && others.length === 0) {
     return await copyOnCluster(request, ports, target);
+  }
+  // An RGW 16.2 ignores conditions, and no answer of it tells it from one that does not.
+  const state = await lookAtSource(request, ports);
+  const isWithin = heeds && state.cluster === target;
+  if (isWithin && (!isRgw || rgwCopiesAsS3(request.headers, state.headers, directives))) {
+    const copy = async () => await copyOnCluster(request, ports, target);
+    return await tellingVersion(request, ports, { before: state, copy });
   }
   // Nobody judges these at the moment of the write.
   refuseConditions(request, "on CopyObject between clusters");
-  return await copyThrough(request, ports, { target, directives });
+  return await copyThrough(request, ports, { state, target, directives });
 }
 
 /** @throws S3Error InvalidRequest for a copy of an object to itself that changes nothing. */
@@ -98,10 +101,9 @@ async function copyOnCluster(
 async function copyThrough(
   request: OperationRequest,
   ports: OperationPorts,
-  to: { readonly target: ClusterId; readonly directives: CopyDirectives },
+  copied: Pick<CopyPlan, "state" | "target"> & { readonly directives: CopyDirectives },
 ): Promise<OperationAnswer> {
-  const { target, directives } = to;
-  const state = await lookAtSource(request, ports);
+  const { state, target, directives } = copied;
   assertCopySize(state.sizeBytes);
   const checksum = checksumOf(request, ports, { state, target });
   const tags =
@@ -110,8 +112,9 @@ async function copyThrough(
       : await sourceTags(request, ports, state);
   const fields = destinationFields(request.headers, state.headers, { directives, tags });
   const plan = { state, target, fields, checksum };
-  const partBytes = await sourcePartBytes(request, ports, state);
-  const parts = copyParts(state.sizeBytes, state.etag, partBytes);
+  const isWhole = ports.facts(target).backend === "rgw" && isWholeForRgw(fields);
+  const partBytes = isWhole ? null : await sourcePartBytes(request, ports, state);
+  const parts = isWhole ? null : copyParts(state.sizeBytes, state.etag, partBytes);
   const answer = await mutate(request, ports, async (mutation) =>
     parts === null
       ? await copyInOnePiece(request, ports, { plan, mutation })
