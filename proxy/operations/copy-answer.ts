@@ -20,6 +20,7 @@ import {
   readDocument,
 } from "./send.ts";
 import { type SourceState, sourceOf, unreadableSource } from "./source-read.ts";
+import { sourceVersionField } from "./source-version.ts";
 
 /**
  * The request's own fields, with a source that every decoding reads alike. Its leading slash stays as
@@ -49,6 +50,12 @@ export async function onClusterAnswer(
     response.body.cancel();
     assertAbsenceKnown(known, ports);
   }
+  if (response.status === 404 && sourceOf(request).versionId !== null) {
+    const body = await readDocument(response);
+    // RGW has no other code for a version that is not there.
+    if (readErrorDocument(body)?.code === "NoSuchKey") throw new S3Error("NoSuchVersion");
+    return { ...passOn(response, cluster), body };
+  }
   if (response.status !== 200) return passOn(response, cluster);
   const reading = readCopyResult(await readDocument(response));
   switch (reading.kind) {
@@ -63,7 +70,7 @@ export async function onClusterAnswer(
     case "copied": {
       const document = copyResultDocument(reading.name, reading);
       // Of a version that was named RGW does not say that it took it.
-      const told = fieldValue(response.headers, versionField) !== null;
+      const told = fieldValue(response.headers, sourceVersionField) !== null;
       const versionId = told ? null : sourceOf(request).versionId;
       return answerOf(document, { cluster, headers: response.headers, versionId });
     }
@@ -121,8 +128,6 @@ export function checksumElements(headers: HeaderList): readonly XmlElement[] {
   });
 }
 
-const versionField = "x-amz-copy-source-version-id";
-
 function answerOf(
   document: string,
   from: {
@@ -135,6 +140,6 @@ function answerOf(
 ): OperationAnswer {
   const answer = documentAnswer(document, from.cluster);
   const kept = from.headers.filter(([name]) => name.startsWith("x-amz-"));
-  const version = from.versionId === null ? [] : [[versionField, from.versionId] as const];
+  const version = from.versionId === null ? [] : [[sourceVersionField, from.versionId] as const];
   return { ...answer, headers: [...answer.headers, ...kept, ...version] };
 }

@@ -19,13 +19,14 @@ import {
   throughAnswer,
 } from "./copy-answer.ts";
 import { readShortBody } from "./gate.ts";
-import { type PinnedRequest, pinOf } from "./multipart.ts";
+import { type PinnedRequest, partOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";
 import { readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import { assertCopySize, lengthOf, lookAtSource, sourceCluster, sourceOf } from "./source-read.ts";
 import { uploadSource } from "./source-upload.ts";
+import { tellingVersion, untoldSource } from "./source-version.ts";
 import { refuseConditions } from "./write-conditions.ts";
 
 export async function uploadPartCopy(
@@ -36,7 +37,7 @@ export async function uploadPartCopy(
 }
 
 async function copy(request: OperationRequest, ports: OperationPorts): Promise<OperationAnswer> {
-  const pinned = pinOf(request, ports);
+  const pinned = partOf(request, ports);
   refuseConditions(request, "on UploadPartCopy");
   const reading = readCopyRange(request.headers);
   if (reading.kind === "error") throw reading.error;
@@ -44,9 +45,10 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
   const { cluster } = pinned.pin;
   const within =
     (await sourceCluster(request, ports)) === cluster && (await maySend(request, ports, cluster));
-  return within
-    ? await copyOnCluster(request, ports, pinned)
-    : await copyThrough(request, ports, { pinned, range: reading.range });
+  if (!within) return await copyThrough(request, ports, { pinned, range: reading.range });
+  const before = await untoldSource(request, ports, cluster);
+  const copy = async () => await copyOnCluster(request, ports, pinned);
+  return await tellingVersion(request, ports, { before, copy });
 }
 
 /** Whether the cluster copies what is meant, under the conditions that were made, and lives on. */

@@ -31,6 +31,8 @@ const left: ReadonlySet<string> = new Set([
   "SignatureProvided",
   "StringToSign",
   "StringToSignBytes",
+  // Clients know an upload by another id.
+  "UploadId",
 ]);
 
 /** About what we write into every signature: scope, date. */

@@ -4,6 +4,7 @@
 import type { UpstreamRequest, UpstreamResponse } from "../placement/ports.ts";
 import type { UploadPin } from "../placement/upload-handle.ts";
 import { readUploadHandle, uploadHandle } from "../placement/upload-handle.ts";
+import { contentMd5Error } from "../s3/content-md5.ts";
 import { readErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type QueryList } from "../s3/headers.ts";
@@ -19,6 +20,7 @@ import {
   rewriteListParts,
 } from "../s3/multipart-document.ts";
 import type { BucketName, ObjectKey } from "../s3/names.ts";
+import { readPartNumber, readPartsPage } from "../s3/upload-query.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { readShortBody } from "./gate.ts";
 import { mutate } from "./mutation.ts";
@@ -60,12 +62,15 @@ export async function uploadPart(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
-  const { pin, query } = pinOf(request, ports);
+  const { pin, query } = partOf(request, ports);
   refuseConditions(request, "on UploadPart");
   return await upload(request, ports, { cluster: pin.cluster, query });
 }
 
-/** AbortMultipartUpload. */
+/**
+ * AbortMultipartUpload. To one that meets a Complete RGW 18.2 says BucketAlreadyExists; by then either may
+ * have won.
+ */
 export async function abortUpload(
   request: OperationRequest,
   ports: OperationPorts,
@@ -73,7 +78,16 @@ export async function abortUpload(
   const { pin, query } = pinOf(request, ports);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
-    return passOn(await ask(pin, query, request, ports), pin.cluster);
+    const response = await ask(pin, query, request, ports);
+    if (response.status !== 409) return passOn(response, pin.cluster);
+    const body = await readDocument(response, 64 * 1024);
+    if (readErrorDocument(body)?.code !== "BucketAlreadyExists") {
+      return { ...passOn(response, pin.cluster), body };
+    }
+    throw new S3Error("InternalError", {
+      refused: { code: "OperationAborted", status: 409 },
+      message: "Another request completes or aborts this upload at the same time",
+    });
   });
 }
 
@@ -84,11 +98,13 @@ export async function listParts(
 ): Promise<OperationAnswer> {
   const { bucket, key } = objectOf(request);
   const { pin, query, handle } = pinOf(request, ports);
-  const response = await ask(pin, query, request, ports);
+  const page = readPartsPage(query);
+  if (page instanceof S3Error) throw page;
+  const response = await ask(pin, page.query, request, ports);
   if (response.status === 404) return await absentUpload(response, pin);
   if (response.status !== 200) return passOn(response, pin.cluster);
   const identity = { bucket, key, uploadId: handle };
-  const reading = rewriteListParts(await readDocument(response), identity);
+  const reading = rewriteListParts(await readDocument(response), identity, page.isEmpty);
   if (reading.kind === "error") throw unreadable(reading.fault);
   return kept(documentAnswer(reading.document, pin.cluster), response);
 }
@@ -111,6 +127,9 @@ export async function completeUpload(
   const { body } = request;
   if (body === null) throw new S3Error("MalformedXML");
   const bytes = await readShortBody(body, maxCompleteBytes);
+  // Neither RGW nor versitygw looks at it.
+  const changed = contentMd5Error(request.headers, bytes);
+  if (changed !== null) throw changed;
   const wanted = readCompleteRequest(bytes);
   if (wanted.kind === "error") throw wanted.error;
   const etag = multipartEtag(wanted.parts.map((part) => part.etag));
@@ -144,7 +163,10 @@ async function complete(
       const { code, message } = reading.document;
       throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
     }
-    // RGW answers for an upload that is gone with the object that is there, whoever wrote it.
+    // RGW answers for an upload that is gone with the object that is there, whoever wrote it, and takes one
+    // of the same parts for what that upload became. So do we, since a Complete that is tried again must end
+    // well and nothing tells the two apart: what is gone has left neither its fields nor whether it was
+    // completed or aborted. The bytes are those that were asked for; metadata may be the other upload's.
     const other = reading.etag !== null && etag !== null && reading.etag !== etag;
     if (other && backend === "rgw") throw new S3Error("NoSuchUpload");
     const known = reading.etag ?? etag ?? (await presentEtag(request, ports, target));
@@ -221,7 +243,7 @@ export interface PinnedRequest {
 }
 
 /** @throws S3Error NoSuchUpload for a handle that is not ours, or is for another bucket or key. */
-export function pinOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
+function pinOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
   const { bucket, key } = objectOf(request);
   const handle = request.query.find(([name]) => name === "uploadId")?.[1] ?? "";
   const binding = { keys: ports.handleKeys, tenant: request.tenant, bucket, key };
@@ -233,6 +255,17 @@ export function pinOf(request: OperationRequest, ports: OperationPorts): PinnedR
     ([name, value]) => [name, name === "uploadId" ? pin.uploadId : value] as const,
   );
   return { pin, query, handle };
+}
+
+/**
+ * A request for a part of an upload that a handle names.
+ * @throws S3Error also InvalidArgument for a number that no Complete can name
+ */
+export function partOf(request: OperationRequest, ports: OperationPorts): PinnedRequest {
+  const pinned = pinOf(request, ports);
+  const number = readPartNumber(request.query);
+  if (number instanceof S3Error) throw number;
+  return pinned;
 }
 
 async function ask(

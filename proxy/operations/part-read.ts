@@ -8,7 +8,9 @@ import { isMultipart, partsOf } from "../s3/entity-tags.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
+import { hasParameter } from "../s3/query.ts";
 import { unconditional } from "../s3/read-conditions.ts";
+import { readPartNumber } from "../s3/upload-query.ts";
 import type { ReadOptions } from "./conditional-read.ts";
 import { askConditionally, changed, sameFailure } from "./conditional-read.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
@@ -16,20 +18,15 @@ import type { PartSizes } from "./part-sizes.ts";
 
 /** @throws S3Error InvalidArgument for what is no part number, InvalidRequest together with Range. */
 export function partNumberOf(request: OperationRequest): number | null {
-  const text = request.query.find(([name]) => name === "partNumber")?.[1];
-  if (text === undefined) return null;
-  if (text === null || !/^\d{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 10_000) {
-    throw new S3Error("InvalidArgument", {
-      message: "Part number must be an integer between 1 and 10000, inclusive",
-      details: { ArgumentName: "partNumber", ArgumentValue: text ?? "" },
-    });
-  }
+  if (!hasParameter(request.query, "partNumber")) return null;
+  const number = readPartNumber(request.query);
+  if (number instanceof S3Error) throw number;
   if (fieldValue(request.headers, "range") !== null) {
     throw new S3Error("InvalidRequest", {
       message: "Cannot specify both Range header and partNumber query parameter",
     });
   }
-  return Number(text);
+  return number;
 }
 
 /** Asks one cluster for one part. */

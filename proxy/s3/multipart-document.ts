@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import { readErrorDocument, type UpstreamErrorDocument } from "./error-document.ts";
 import { S3Error } from "./errors.ts";
 import { encodePath } from "./percent.ts";
+import { maxPartNumber, partNumberText } from "./upload-query.ts";
 import {
   childOf,
   childrenOf,
@@ -81,7 +82,6 @@ export type CompleteReading =
 
 /** The largest body of CompleteMultipartUpload: 10000 parts with one SHA-512 each need 3 MiB. */
 export const maxCompleteBytes = 4 * 1024 * 1024;
-const maxParts = 10_000;
 
 /** Reads and checks the body; when this succeeds the body may be sent on as it is. */
 export function readCompleteRequest(body: Uint8Array): CompleteReading {
@@ -91,15 +91,14 @@ export function readCompleteRequest(body: Uint8Array): CompleteReading {
   }
   const nodes = childrenOf(reading.root, "Part");
   if (reading.root.name !== "CompleteMultipartUpload" || nodes.length === 0) return malformed();
-  if (nodes.length > maxParts) return malformed("The request names more than 10000 parts");
+  if (nodes.length > maxPartNumber) return malformed("The request names more than 10000 parts");
   const parts: CompletePart[] = [];
   let last = 0;
   for (const node of nodes) {
     const part = readPart(node);
     if (part === null) return malformed();
-    if (part.partNumber < 1 || part.partNumber > maxParts) {
-      const message = "Part number must be an integer between 1 and 10000, inclusive";
-      return refuse(new S3Error("InvalidArgument", { message }));
+    if (part.partNumber < 1 || part.partNumber > maxPartNumber) {
+      return refuse(new S3Error("InvalidArgument", { message: partNumberText }));
     }
     if (part.partNumber < last) return refuse(new S3Error("InvalidPartOrder"));
     // RGW takes the last of those that are named twice; a cluster that does not says so itself.
@@ -223,24 +222,37 @@ export type ListPartsReading =
   | { readonly kind: "document"; readonly document: string }
   | DocumentFault;
 
-/** Turns an upstream's ListPartsResult into the client's: names and handle ours, all else kept. */
+/**
+ * Turns an upstream's ListPartsResult into the client's: names and handle ours, all else kept.
+ * @param isEmpty the client asked for no parts, and the upstream was asked for one
+ */
 export function rewriteListParts(
   body: string | Uint8Array,
   identity: UploadIdentity,
+  isEmpty = false,
 ): ListPartsReading {
   const reading = readXml(body, { maxBytes: maxAnswerBytes });
   if (reading.kind === "error") return reading;
   const { root } = reading;
   if (root.name !== "ListPartsResult" || childOf(root, "UploadId") === null) return unexpected;
   const encoded = childText(root, "EncodingType") === "url";
-  const ours: Readonly<Record<string, string>> = {
-    Bucket: identity.bucket,
-    Key: encoded ? encodePath(identity.key) : identity.key,
-    UploadId: identity.uploadId,
-  };
+  const ours: ReadonlyMap<string, string> = new Map([
+    ["Bucket", identity.bucket],
+    ["Key", encoded ? encodePath(identity.key) : identity.key],
+    ["UploadId", identity.uploadId],
+    ...(isEmpty ? emptyPage : []),
+  ]);
   const children = root.children.map((child) => {
-    const text = ours[child.name];
+    if (isEmpty && ofParts.has(child.name)) return "";
+    const text = ours.get(child.name);
     return text === undefined ? writeElement(child) : element(child.name, text);
   });
   return { kind: "document", document: s3Document("ListPartsResult", children) };
 }
+
+/** Nothing follows a page that nobody wants to see: pagers would ask for ever. */
+const emptyPage = [
+  ["MaxParts", "0"],
+  ["IsTruncated", "false"],
+] as const;
+const ofParts: ReadonlySet<string> = new Set(["NextPartNumberMarker", "Part"]);
