@@ -122,8 +122,9 @@ async function probeAll(
 }
 
 /**
- * A bucket of another user is forbidden to a service user that is no more than a user; so is every
- * bucket when its keys are wrong. HEAD says no more than 403, GET says which. Null: not clear.
+ * A bucket of another user is forbidden to a service user that is no more than a user: it is there, and its
+ * owner asks for it with keys of their own. So is every bucket when the service user's keys are wrong. HEAD
+ * says no more than 403, GET says which. Null: not clear.
  */
 async function whyForbidden(
   place: { readonly cluster: ClusterId; readonly tenant: TenantName; readonly bucket: BucketName },

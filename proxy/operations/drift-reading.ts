@@ -153,7 +153,10 @@ function told(status: number, document: Uint8Array): SettingTold {
   return { kind: "unreadable", why: `answers ${status} ${code}`.trimEnd(), passes };
 }
 
-/** Whether a cluster has the bucket; text: why that cannot be told. */
+/**
+ * Whether a cluster has this very bucket; text: why that cannot be told. Forbidden, somebody has one of the
+ * name: enough to find it by (discovery.ts), not to delete it, make it anew or compare it with.
+ */
 export async function hasBucket(
   place: BucketPlace,
   ports: DriftPorts,

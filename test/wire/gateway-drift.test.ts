@@ -187,6 +187,25 @@ t.test("what cannot be known or taken back is told and left alone", async (t) =>
   t.match(await admin("GET", "/buckets/nothing/drift"), { status: 404 });
 });
 
+t.test("a bucket that is forbidden is found, and neither compared nor made anew", async (t) => {
+  const { s3, admin, clusters, b } = await scene(t);
+  await b.send(new CreateBucketCommand({ Bucket: "foreign" }));
+  clusters["b"]?.setFault(() => ({ status: 403, code: "AccessDenied" }));
+  await t.rejects(s3.send(new GetBucketCorsCommand({ Bucket: "foreign" })), {
+    name: "AccessDenied",
+  });
+  t.match(await admin("GET", "/buckets/foreign/drift"), { body: { clusters: ["b"] } });
+  const found = { setting: "bucket", cluster: "b", kind: "unreadable", detail: "answers 403" };
+  t.match(await admin("POST", path, {}), {
+    body: { compared_with: "a", drift: [{ ...found, outcome: "found" }] },
+  });
+  const asked = clusters["b"]?.exchanges().filter(({ method }) => method === "PUT");
+  t.strictSame(
+    asked?.map(({ target }) => target),
+    ["/drifting", "/foreign/"],
+  );
+});
+
 t.test("a client's write under way is no drift to heal", async (t) => {
   const { s3, admin, clusters, a } = await scene(t);
   await s3.send(new PutBucketPolicyCommand({ Bucket, Policy: policy("old") }));
