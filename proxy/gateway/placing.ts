@@ -180,7 +180,10 @@ async function undeleteIfAbandoned(
   return settled;
 }
 
-/** An empty bucket follows policy at once; what holds objects waits for an operator. */
+/**
+ * An empty bucket follows policy with its first bytes; what holds objects waits for an operator. A change
+ * that was left behind is gone on with by any write that would wait for it.
+ */
 async function resettleIfEmpty(
   record: Versioned<BucketRecord>,
   facts: InputFacts,
@@ -188,10 +191,10 @@ async function resettleIfEmpty(
 ): Promise<Versioned<BucketRecord> | null> {
   const { tenant, name, phase, frozen, placement } = record.value;
   const { resettler } = at.parts.ports;
-  if (!operationFacts[facts.operation].places || facts.operation === "CreateBucket" || frozen)
-    return null;
+  if (!needsSettled(facts.operation) || facts.operation === "CreateBucket" || frozen) return null;
   const resumed = phase === "rerouting" && resettler.abandoned(record);
-  if (!resumed && (phase !== "settled" || resettler.staysForNow(tenant, name))) return null;
+  const follows = operationFacts[facts.operation].places && phase === "settled";
+  if (!resumed && (!follows || resettler.staysForNow(tenant, name))) return null;
   const wanted = mapOf(at.view, record.value);
   if (wanted.kind !== "route") return null;
   if (!resumed && sameOwners(wanted.route, record.value.route)) return null;

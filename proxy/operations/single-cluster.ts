@@ -18,6 +18,7 @@ import {
   type Versioning,
   versioningError,
 } from "../s3/versioning-document.ts";
+import { passCommitPoint } from "./bucket-phases.ts";
 import { writeBucketSetting } from "./bucket-setting.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { holdsAnything } from "./emptiness.ts";
@@ -37,10 +38,8 @@ export async function writeSingleSetting(
   const isLock = request.operation === "PutObjectLockConfiguration";
   const error = isLock ? objectLockError(document) : versioningError(document);
   if (error !== null) throw error;
-  // Whether it may be written now, by this caller, where the bucket is: decided again, but not counted,
-  // since the members would wait for it before the bucket may move.
-  const end = await request.commit();
-  end();
+  // Not counted: the members would wait for it before the bucket may move.
+  await passCommitPoint(request);
   assertOwner(record.value, request, ports);
   const versioned = await versionedClusters(record.value, request, ports);
   if (isLock && !versioned.some(({ versioning }) => versioning === "Enabled")) {

@@ -234,10 +234,12 @@ t.test("while its cluster is asked the bucket is read, and takes no bytes", asyn
     a: await holdingRelay(t, servers["a"]?.url ?? ""),
     b: await holdingRelay(t, servers["b"]?.url ?? ""),
   };
+  let aheadMs = 0;
   const headgate = await startTestHeadgate(t, {
     clusters: { a: 1, b: 1 },
     servers,
     endpoints: { a: relays.a.url, b: relays.b.url },
+    aheadMs: () => aheadMs,
   });
   const { s3, admin } = headgate;
   const Bucket = "asked";
@@ -261,8 +263,14 @@ t.test("while its cluster is asked the bucket is read, and takes no bytes", asyn
   const slow = { name: "SlowDown" };
   await t.rejects(s3.send(new PutObjectCommand({ Bucket, Key: "n", Body: "x" })), slow);
   await t.rejects(write(), slow, "another one does not take the first one's answer");
+  // So long on its way that its maker may be gone: a write goes on with it.
+  aheadMs += 21_000;
+  const third = write();
+  await s3.send(new GetObjectCommand({ Bucket, Key: "k" }));
+  relays[home].holds = () => false;
   await held.pass();
   await first;
+  await third;
   await s3.send(new PutObjectCommand({ Bucket, Key: "n", Body: "x" }));
   t.strictSame(holders(headgate, Bucket), [home]);
 });
