@@ -219,6 +219,6 @@ export function sortedParts(upload: StoredUpload): readonly StoredPart[] {
 
 function count(text: string | null, fallback: number): number {
   if (text === null || text === "") return fallback;
-  if (!/^\d{1,9}$/.test(text)) throw new S3Error("InvalidArgument");
+  if (!/^\d{1,10}$/.test(text)) throw new S3Error("InvalidArgument");
   return Number(text);
 }

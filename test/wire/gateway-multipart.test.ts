@@ -15,7 +15,9 @@ import {
   UploadPartCopyCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
+import { rgwAnswer } from "../support/fake-rgw.ts";
 import { startTestHeadgate, type TestHeadgate } from "../support/headgate.ts";
+import { rawExchange, rawHead } from "../support/raw-http.ts";
 import { openScene, type Scene } from "../support/rgw-scene.ts";
 
 const Bucket = "pinned";
@@ -137,6 +139,140 @@ t.test("a handle is worth nothing elsewhere, and an aborted upload is gone", asy
   t.equal(none.Uploads, undefined);
 });
 
+const numbers = ["0", "-1", "1.5", "10001", "", "x", "1e3", "99999999999999999999"];
+
+t.test("a part that no Complete can name is refused before its body is read", async (t) => {
+  const { s3, url, clusters } = await startTestHeadgate(t, { clusters: { a: 1 } });
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  const at = { Bucket, Key: "k" };
+  const { UploadId } = await s3.send(new CreateMultipartUploadCommand(at));
+  const before = clusters["a"]?.exchanges().length;
+  const source = [["x-amz-copy-source", `/${Bucket}/k`]] as const;
+  for (const number of numbers) {
+    for (const headers of [[], source]) {
+      const query = `partNumber=${number}&uploadId=${UploadId}`;
+      const contentLength = headers.length === 0 ? 5 * 1024 * 1024 : 0;
+      const head = rawHead(url, {
+        method: "PUT",
+        path: `/${Bucket}/k`,
+        query,
+        headers,
+        contentLength,
+      });
+      const { status, text } = await rawExchange(url, head);
+      t.equal(status, 400, number);
+      t.match(text, /<Code>InvalidArgument<.*<ArgumentName>partNumber</s, number);
+    }
+  }
+  t.equal(clusters["a"]?.exchanges().length, before, "no cluster was asked");
+  for (const PartNumber of [1, 10_000]) {
+    await s3.send(new UploadPartCommand({ ...at, UploadId, PartNumber, Body: "x" }));
+  }
+  const parts = clusters["a"]?.parts(Bucket) ?? [];
+  t.strictSame(
+    parts.map(({ number }) => number),
+    [1, 10_000],
+  );
+});
+
+t.test("pages of parts are those of S3, and every pager ends", async (t) => {
+  const { s3, url, clusters } = await startTestHeadgate(t, { clusters: { a: 1 } });
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  const at = { Bucket, Key: "k" };
+  const { UploadId } = await s3.send(new CreateMultipartUploadCommand(at));
+  const list = async (query: string) => {
+    const all = `${query}&uploadId=${UploadId}`.replace(/^&/, "");
+    const { text } = await rawExchange(
+      url,
+      rawHead(url, { method: "GET", path: `/${Bucket}/k`, query: all }),
+    );
+    return text;
+  };
+  for (const PartNumber of [2, 3, 5]) {
+    await s3.send(new UploadPartCommand({ ...at, UploadId, PartNumber, Body: "x" }));
+  }
+  const pages: readonly (readonly [string, string, readonly number[], boolean])[] = [
+    ["", "1000", [2, 3, 5], false],
+    ["max-parts=0", "0", [], false],
+    ["max-parts=1", "1", [2], true],
+    ["max-parts=2&part-number-marker=2", "2", [3, 5], false],
+    ["max-parts=3", "3", [2, 3, 5], false],
+    ["max-parts=1000", "1000", [2, 3, 5], false],
+    ["max-parts=1001", "1000", [2, 3, 5], false],
+    ["max-parts=2147483647", "1000", [2, 3, 5], false],
+    ["part-number-marker=4", "1000", [5], false],
+    ["part-number-marker=5", "1000", [], false],
+    ["part-number-marker=2147483647", "1000", [], false],
+    ["max-parts=&part-number-marker=", "1000", [2, 3, 5], false],
+  ];
+  for (const [query, most, wanted, more] of pages) {
+    const text = await list(query);
+    const shown = [...text.matchAll(/<PartNumber>(\d+)</g)].map(([, number]) => Number(number));
+    t.strictSame(shown, wanted, query);
+    t.match(text, `<MaxParts>${most}</MaxParts>`, query);
+    t.match(text, `<IsTruncated>${more}</IsTruncated>`, query);
+    t.match(text, `<UploadId>${UploadId}</UploadId>`, query);
+  }
+  const before = clusters["a"]?.exchanges().length;
+  for (const value of ["-1", "x", "1.5", "2147483648", "99999999999"]) {
+    for (const name of ["max-parts", "part-number-marker"]) {
+      const text = await list(`${name}=${value}`);
+      t.match(text, new RegExp(`<Code>InvalidArgument<.*<ArgumentName>${name}<`, "s"), text);
+    }
+  }
+  t.equal(clusters["a"]?.exchanges().length, before, "no cluster was asked");
+});
+
+t.test("a Complete that is not the one that was meant completes nothing", async (t) => {
+  const { s3, url, clusters } = await startTestHeadgate(t, { clusters: { a: 1 } });
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  const at = { Bucket, Key: "k" };
+  const { UploadId } = await s3.send(new CreateMultipartUploadCommand(at));
+  const part = new UploadPartCommand({ ...at, UploadId, PartNumber: 1, Body: "x" });
+  const { ETag } = await s3.send(part);
+  const body = `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>${ETag}</ETag></Part></CompleteMultipartUpload>`;
+  const right = createHash("md5").update(body).digest("base64");
+  for (const [digest, answer, left] of [
+    [createHash("md5").update("other").digest("base64"), "<Code>BadDigest<", []],
+    ["none", "<Code>InvalidDigest<", []],
+    [right, "<CompleteMultipartUploadResult", ["k"]],
+  ] as const) {
+    const head = rawHead(url, {
+      method: "POST",
+      path: `/${Bucket}/k`,
+      query: `uploadId=${UploadId}`,
+      headers: [["content-md5", digest]],
+      contentLength: body.length,
+    });
+    t.match((await rawExchange(url, head, body)).text, answer);
+    t.strictSame(
+      clusters["a"]?.objects(Bucket).map(({ key }) => key),
+      left,
+    );
+  }
+});
+
+t.test("an error of an upload says what S3 says, in the client's words", async (t) => {
+  const rows: readonly (readonly [string, string, string, number, string])[] = [
+    ["DELETE", "409 Conflict", "BucketAlreadyExists", 409, "OperationAborted"],
+    ["DELETE", "409 Conflict", "OperationAborted", 409, "OperationAborted"],
+    ["DELETE", "404 Not Found", "NoSuchUpload", 404, "NoSuchUpload"],
+    ["GET", "404 Not Found", "NoSuchKey", 404, "NoSuchUpload"],
+    ["GET", "404 Not Found", "NoSuchBucket", 404, "NoSuchBucket"],
+  ];
+  for (const [method, line, code, status, told] of rows) {
+    const scene = await openScene(t);
+    const query = `uploadId=${await begin(scene)}`;
+    const error = `<Error><Code>${code}</Code><Message></Message><UploadId>2~x</UploadId></Error>`;
+    scene.rgw.intercept = (request) =>
+      request.method === method ? rgwAnswer(line, ["Content-Type: application/xml"], error) : null;
+    const answer = await scene.ask(method, "/rep/k", { query });
+    t.match({ status: answer.status, code: answer.code }, { status, code: told }, code);
+    t.match(answer.body, /<Message>[^<]+</);
+    t.notMatch(answer.body, "2~x");
+  }
+});
+
 const md5 = (text: string): string => createHash("md5").update(text).digest("hex");
 const partEtag = md5("one");
 const etag = `${createHash("md5").update(Buffer.from(partEtag, "hex")).digest("hex")}-1`;
@@ -152,12 +288,17 @@ function chunked(pieces: readonly string[]): string {
   return `HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`;
 }
 
-async function completeWith(scene: Scene, answer: string) {
+/** The handle of an upload that its cluster calls `2~x`. */
+async function begin(scene: Scene): Promise<string> {
   const initiated =
     "<InitiateMultipartUploadResult><UploadId>2~x</UploadId></InitiateMultipartUploadResult>";
   scene.rgw.intercept = ({ query }) => (query.has("uploads") ? chunked([initiated]) : null);
-  const begun = await scene.ask("POST", "/rep/k", { query: "uploads=", body: "" });
-  const uploadId = /<UploadId>(.*?)<\/UploadId>/.exec(begun.body)?.[1] ?? "";
+  const { body } = await scene.ask("POST", "/rep/k", { query: "uploads=", body: "" });
+  return /<UploadId>(.*?)<\/UploadId>/.exec(body)?.[1] ?? "";
+}
+
+async function completeWith(scene: Scene, answer: string) {
+  const uploadId = await begin(scene);
   scene.rgw.intercept = ({ method, query }) =>
     method === "POST" && query.has("uploadId") ? answer : null;
   const body = `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>${partEtag}</ETag></Part></CompleteMultipartUpload>`;

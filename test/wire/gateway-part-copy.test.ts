@@ -10,8 +10,10 @@ import {
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import { count, keys, lastField, openCopies, put, sent } from "../support/copies.ts";
+import { rgwAnswer, rgwError } from "../support/fake-rgw.ts";
 import { limitedKeys, type TestHeadgate } from "../support/headgate.ts";
 import { adapter, rawServer } from "../support/raw-upstream.ts";
+import { openScene } from "../support/rgw-scene.ts";
 
 type Target = "near" | "far";
 
@@ -136,6 +138,54 @@ t.test("no key, a broken escape or a made-up upload reaches no cluster", async (
   });
   await t.rejects(limited.send(command), { name: "AccessDenied" });
   t.strictSame(sent(headgate, "a", before), []);
+});
+
+t.test("the version that an RGW copied is told, where it is known", async (t) => {
+  const copied = '<ETag>"x"</ETag><LastModified>2026-11-30T00:00:00.000Z</LastModified>';
+  const v2 = ["x-amz-version-id: v2"];
+  /** What becomes of the source while it is copied, or the code of the copy's refusal. */
+  type Meanwhile = "stays" | "changes" | "goes" | "NoSuchKey";
+  const rows: readonly (readonly [string, readonly string[], Meanwhile, string | null, number])[] =
+    [
+      ["", v2, "stays", "v2", 2],
+      ["", v2, "changes", null, 2],
+      ["", v2, "goes", null, 2],
+      ["", [], "stays", null, 1],
+      ["?versionId=v1", v2, "stays", "v1", 0],
+      ["?versionId=v1", v2, "NoSuchKey", null, 0],
+    ];
+  const scene = await openScene(t);
+  const initiated =
+    "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+  for (const [version, lines, meanwhile, told, looks] of rows) {
+    for (const isPart of [true, false]) {
+      const { rgw, ask } = scene;
+      rgw.put("/rep/src", "x", { lines });
+      rgw.intercept = ({ method, query, headers }) => {
+        if (method === "POST") return rgwAnswer("200 OK", [], initiated);
+        if (!headers.has("x-amz-copy-source")) return null;
+        if (meanwhile === "NoSuchKey") return rgwError("404 Not Found", meanwhile);
+        if (meanwhile === "changes") rgw.put("/rep/src", "x", { lines: ["x-amz-version-id: v3"] });
+        if (meanwhile === "goes") rgw.objects.delete("/rep/src");
+        const name = query.has("partNumber") ? "CopyPartResult" : "CopyObjectResult";
+        return rgwAnswer("200 OK", [], `<${name}>${copied}</${name}>`);
+      };
+      const begun = await ask("POST", "/rep/dst", { query: "uploads=", body: "" });
+      const uploadId = /<UploadId>(.*?)</.exec(begun.body)?.[1] ?? "";
+      const before = rgw.requests.length;
+      const { status, head, code } = await ask("PUT", "/rep/dst", {
+        query: isPart ? `partNumber=1&uploadId=${uploadId}` : "",
+        headers: [["x-amz-copy-source", `/rep/src${version}`]],
+        body: "",
+      });
+      const what = `${version} ${lines.length} ${meanwhile} ${isPart}`;
+      const refused = meanwhile === "NoSuchKey";
+      t.strictSame([status, code], refused ? [404, "NoSuchVersion"] : [200, null], what);
+      t.equal(/^x-amz-copy-source-version-id: (.*?)\r?$/m.exec(head)?.[1] ?? null, told, what);
+      const looked = rgw.requests.slice(before).filter(({ method }) => method === "HEAD").length;
+      if (isPart) t.equal(looked, looks, what);
+    }
+  }
 });
 
 t.test("ranges that S3 refuses are refused", async (t) => {
