@@ -151,7 +151,7 @@ async function createAgain(
  * Whether the record is the one that the bucket was created again under. Where it is not, the bucket is
  * taken away from where it is no longer named: a deletion, whose end is awaited, was there already.
  */
-async function standsStill(
+export async function standsStill(
   { value: record, modRevision }: BucketEntry,
   places: readonly BucketPlace[],
   ports: OperationPorts,

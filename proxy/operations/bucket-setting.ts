@@ -27,7 +27,7 @@ import {
   readDocument,
   upstreamRequest,
 } from "./send.ts";
-import { agree } from "./setting-agreement.ts";
+import { agreeCounted } from "./setting-agreement.ts";
 import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
 
 const lookAgainWithinMs = 10_000;
@@ -152,7 +152,7 @@ async function lookAgain(writing: Writing): Promise<void> {
   // The write has succeeded: its client does not wait for a cluster that hangs now.
   const limit = new AbortController();
   const cancelLimit = ports.timers.after(lookAgainWithinMs, () => limit.abort());
-  const { drift, isOpen } = await agree(setting, places, ports, limit.signal);
+  const { drift, isOpen } = await agreeCounted(setting, places, ports, limit.signal);
   cancelLimit();
   tellDrift(drift, record, ports);
   if (isOpen) ports.unfinished.add(settingErrand(written, ports));

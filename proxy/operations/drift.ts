@@ -6,14 +6,15 @@
 import { clustersOf } from "../placement/candidates.ts";
 import type { CancelSignal } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
-import type { Versioned } from "../placement/snapshot.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { standsStill } from "./bucket-creation.ts";
+import { createOn } from "./bucket-on-cluster.ts";
+import { type BucketEntry, begin } from "./bucket-phases.ts";
 import type { OperationPorts } from "./context.ts";
 import { comparedSettings, hasBucket, whyFailed } from "./drift-reading.ts";
 import { type Drift, tellDrift } from "./drift-report.ts";
 import type { BucketPlace } from "./emptiness.ts";
-import { agree } from "./setting-agreement.ts";
+import { agreeCounted } from "./setting-agreement.ts";
 import { driftOf, type SettingDifference, settingDifferences, toldText } from "./setting-copy.ts";
 
 /** Longer than the writes of one setting to all clusters follow one another. */
@@ -64,7 +65,7 @@ export async function showDrift(
 
 /** Makes the clusters say what the reference says, where that can be done. */
 export async function healDrift(
-  entry: Versioned<BucketRecord>,
+  entry: BucketEntry,
   ports: OperationPorts,
   options: DriftOptions & { readonly signal: AbortSignal },
 ): Promise<DriftReport> {
@@ -73,7 +74,9 @@ export async function healDrift(
   let look = await lookAt(record, ports, options);
   // A bucket made anew is copied to, never from, even on the first cluster.
   const following = { ...options, reference: look.reference };
-  if (look.absences.some(({ kind }) => kind === "missing_bucket")) {
+  // Where no cluster has it there is nothing to be made anew: nobody knows any more what it was like.
+  const isSomewhere = look.absences.length < look.clusters.length;
+  if (isSomewhere && look.absences.some(({ kind }) => kind === "missing_bucket")) {
     healed.push(...(await makeMissing(entry, look, ports)));
     look = await lookAt(record, ports, following);
   }
@@ -104,7 +107,7 @@ async function healSettings(
     before.differences.some((earlier) => isSame(earlier, difference)),
   );
   for (const setting of new Set(stood.map((difference) => difference.setting))) {
-    healed.push(...(await agree(setting, places, ports, signal)).drift);
+    healed.push(...(await agreeCounted(setting, places, ports, signal)).drift);
   }
   const fresh = differences.filter(
     ({ setting }) => !stood.some((difference) => difference.setting === setting),
@@ -155,42 +158,47 @@ function isSame(a: SettingDifference, b: SettingDifference): boolean {
   );
 }
 
-/** The bucket on clusters of the record that lack it; taken away again if it was deleted meanwhile. */
+/**
+ * The bucket on clusters of the record that lack it, counted as a mutation: a deletion that begins meanwhile
+ * in whichever process waits for it. Taken away again where one was there before.
+ */
 async function makeMissing(
-  entry: Versioned<BucketRecord>,
+  entry: BucketEntry,
   look: Look,
   ports: OperationPorts,
 ): Promise<readonly Drift[]> {
-  const { value: record, modRevision } = entry;
-  const { signal } = new AbortController();
   const results: Drift[] = [];
   for (const absence of look.absences) {
     if (absence.kind !== "missing_bucket") continue;
-    const { cluster } = absence;
-    const place = placeOf(record, cluster);
-    const failed = (detail: string): Drift => ({
-      ...foundAbsence(absence),
-      outcome: "failed",
-      detail,
-    });
-    if (ports.identity(cluster) !== "service") {
-      results.push(failed("It would belong to the service user, not to its owner"));
-      continue;
-    }
-    try {
-      await createOn(place, ports, signal);
-      const now = ports.snapshots.current().buckets.find(record.tenant, record.name);
-      if (now?.modRevision === modRevision) {
-        results.push({ ...foundAbsence(absence), outcome: "healed" });
-        continue;
-      }
-      await deleteOn(place, ports, signal);
-      results.push(failed("The bucket was changed meanwhile"));
-    } catch (caught) {
-      results.push(failed(whyFailed(caught)));
-    }
+    const why = await makeOn(absence.cluster, entry, ports);
+    const outcome = why === null ? "healed" : "failed";
+    results.push({ ...foundAbsence(absence), outcome, detail: why });
   }
   return results;
+}
+
+/** `null`: it is there. Text: why not. */
+async function makeOn(
+  cluster: ClusterId,
+  entry: BucketEntry,
+  ports: OperationPorts,
+): Promise<string | null> {
+  if (ports.identity(cluster) !== "service") {
+    return "It would belong to the service user, not to its owner";
+  }
+  const place = placeOf(entry.value, cluster);
+  try {
+    const end = begin(entry, ports);
+    try {
+      await createOn(place, ports, new AbortController().signal);
+    } finally {
+      end();
+    }
+    const stands = await standsStill(entry, [place], ports);
+    return stands ? null : "The bucket was changed meanwhile";
+  } catch (caught) {
+    return whyFailed(caught);
+  }
 }
 
 function foundAbsence({ cluster, kind, detail }: Absence): Drift {

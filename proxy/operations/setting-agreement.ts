@@ -29,6 +29,8 @@ export interface Agreement {
   readonly drift: readonly Drift[];
   /** Whether it should be looked at again: a cluster did not answer, or did not come to rest. */
   readonly isOpen: boolean;
+  /** Whether a cluster may still carry out a copy that it gave no answer to. */
+  readonly isLate: boolean;
 }
 
 /** A copy that was made, or tried. */
@@ -45,22 +47,46 @@ export async function agree(
   signal: CancelSignal,
 ): Promise<Agreement> {
   const attempts = new Map<ClusterId, Attempt>();
-  let isOpen = false;
+  let isLate = false;
   for (let round = 0; ; round += 1) {
     const differences = await settingDifferences(setting, places, ports, signal);
     const toCopy = differences.filter((difference) => isToCopy(difference, attempts));
     if (toCopy.length === 0 || round === maxRounds) {
-      isOpen ||= toCopy.length > 0 || differences.some(mayPass);
-      return { drift: driftOfAll(differences, attempts), isOpen };
+      const isOpen = isLate || toCopy.length > 0 || differences.some(mayPass);
+      return { drift: driftOfAll(differences, attempts), isOpen, isLate };
     }
-    await Promise.all(
-      toCopy.map(async (difference) => {
-        const copying = await copySetting(difference, ports, signal);
-        attempts.set(difference.place.cluster, { difference, copying });
-        // It may still be carried out, over whatever is written there meanwhile.
-        if (copying.kind === "failed" && copying.passes) isOpen = true;
-      }),
+    const made = await Promise.all(
+      toCopy.map(async (difference) => ({
+        difference,
+        copying: await copySetting(difference, ports, signal),
+      })),
     );
+    for (const attempt of made) {
+      const { copying, difference } = attempt;
+      attempts.set(difference.place.cluster, attempt);
+      isLate ||= copying.kind === "failed" && copying.passes;
+    }
+  }
+}
+
+/** The same, counted as a mutation of the bucket as long as a cluster may carry out any of it. */
+export async function agreeCounted(
+  setting: ComparedSetting,
+  places: readonly BucketPlace[],
+  ports: Pick<OperationPorts, "upstream" | "facts" | "membership" | "timers" | "quarantineMs">,
+  signal: CancelSignal,
+): Promise<Agreement> {
+  const [first] = places;
+  if (first === undefined) return { drift: [], isOpen: false, isLate: false };
+  const end = ports.membership.beginMutation(first.tenant, first.name);
+  let isLate = false;
+  try {
+    const agreement = await agree(setting, places, ports, signal);
+    ({ isLate } = agreement);
+    return agreement;
+  } finally {
+    if (isLate) ports.timers.after(ports.quarantineMs, end);
+    else end();
   }
 }
 

@@ -9,7 +9,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationPorts } from "./context.ts";
 import { type ComparedSetting, subresourceOf } from "./drift-reading.ts";
 import { tellDrift } from "./drift-report.ts";
-import { agree } from "./setting-agreement.ts";
+import { agreeCounted } from "./setting-agreement.ts";
 import type { Errand } from "./unfinished.ts";
 
 export interface WrittenSetting {
@@ -23,7 +23,15 @@ export interface WrittenSetting {
 
 type Ports = Pick<
   OperationPorts,
-  "upstream" | "facts" | "snapshots" | "membership" | "clock" | "quarantineMs" | "meter" | "log"
+  | "upstream"
+  | "facts"
+  | "snapshots"
+  | "membership"
+  | "clock"
+  | "timers"
+  | "quarantineMs"
+  | "meter"
+  | "log"
 >;
 
 export function settingErrand(written: WrittenSetting, ports: Ports): Errand {
@@ -36,23 +44,18 @@ export function settingErrand(written: WrittenSetting, ports: Ports): Errand {
     key: `setting ${tenant}/${name}?${subresource}&id=${setting.id ?? ""}`,
     fields: { errand: "setting", tenant, bucket: name, setting: subresource },
     async run(signal) {
-      const end = ports.membership.beginMutation(tenant, name);
-      try {
-        const now = ports.snapshots.current().buckets.find(tenant, name)?.value;
-        if (now === undefined || now.createdAt !== record.createdAt) return "void";
-        if (now.phase !== "settled" || !ports.membership.mayMutate()) return "again";
-        const named = clustersOf(now);
-        const clusters = written.clusters.filter((cluster) => named.includes(cluster));
-        const places = clusters.map((cluster) => ({ tenant, name, cluster, identity }));
-        const { drift, isOpen } = await agree(setting, places, ports, signal);
-        const isQuiet = ports.clock.monotonicMs() >= quietFromMs;
-        if (isOpen) quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
-        const isDone = isQuiet && !isOpen;
-        tellDrift(isDone ? drift : drift.filter(({ outcome }) => outcome === "healed"), now, ports);
-        return isDone ? "done" : "again";
-      } finally {
-        end();
-      }
+      const now = ports.snapshots.current().buckets.find(tenant, name)?.value;
+      if (now === undefined || now.createdAt !== record.createdAt) return "void";
+      if (now.phase !== "settled" || !ports.membership.mayMutate()) return "again";
+      const named = clustersOf(now);
+      const clusters = written.clusters.filter((cluster) => named.includes(cluster));
+      const places = clusters.map((cluster) => ({ tenant, name, cluster, identity }));
+      const { drift, isOpen } = await agreeCounted(setting, places, ports, signal);
+      const isQuiet = ports.clock.monotonicMs() >= quietFromMs;
+      if (isOpen) quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
+      const isDone = isQuiet && !isOpen;
+      tellDrift(isDone ? drift : drift.filter(({ outcome }) => outcome === "healed"), now, ports);
+      return isDone ? "done" : "again";
     },
   };
 }
