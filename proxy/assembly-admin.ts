@@ -13,7 +13,7 @@ import type { OpenCredentials } from "./assembly-credentials.ts";
 import type { Config } from "./config.ts";
 import { requestIds } from "./gateway/request-ids.ts";
 import type { Views } from "./gateway/views.ts";
-import { type AdoptPorts, adoptBuckets } from "./operations/adopt.ts";
+import { Adoption, type AdoptPorts } from "./operations/adopt.ts";
 import type { OperationPorts } from "./operations/context.ts";
 import type { Discovery } from "./operations/discovery.ts";
 import { healDrift, showDrift } from "./operations/drift.ts";
@@ -91,9 +91,9 @@ interface BucketParts {
 /** Adoption and drift, as the admin API asks for them. */
 function bucketPorts(parts: BucketParts): Pick<AdminPorts, "adopt" | "drift"> {
   const { ports, discovery, pools } = parts;
-  const listAll = bucketLister(ports, pools);
+  const adoption = new Adoption({ ports, discovery, listAll: bucketLister(ports, pools) });
   return {
-    adopt: (asked) => adoptBuckets({ ports, discovery, listAll }, asked),
+    adopt: (asked) => adoption.next(asked),
     drift: {
       show: (entry, reference, signal) => showDrift(entry.value, ports, { reference, signal }),
       heal: async (entry, reference, signal) =>

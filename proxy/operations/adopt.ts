@@ -19,6 +19,8 @@ import { readDocument } from "./send.ts";
 
 /** Names that are asked for at a time, each on every cluster. */
 const concurrency = 8;
+/** How long the lists of a walk are kept for its next page. */
+const keptForMs = 60_000;
 /** Of ListBuckets, where an upstream pages: ten million buckets. */
 const maxListPages = 10_000;
 
@@ -77,30 +79,62 @@ interface Named {
   readonly clusters: ClusterId[];
 }
 
-/** Adopts the next buckets in order of their names, or shows what would be recorded. */
-export async function adoptBuckets(parts: AdoptPorts, options: AdoptOptions): Promise<AdoptPage> {
-  const { ports } = parts;
-  const clusters = [...ports.snapshots.current().clusters.values()]
+interface Listed {
+  /** In order of their names. */
+  readonly named: readonly Named[];
+  readonly listed: Extract<AdoptPage, { readonly kind: "page" }>["listed"];
+}
+
+/** One walk over all buckets: the clusters list them for its first page, and the others go on with that. */
+export class Adoption {
+  readonly #parts: AdoptPorts;
+  #kept: Listed | null = null;
+  #forget: () => void = () => {};
+
+  constructor(parts: AdoptPorts) {
+    this.#parts = parts;
+  }
+
+  /** Adopts the next buckets in order of their names, or shows what would be recorded. */
+  async next(options: AdoptOptions): Promise<AdoptPage> {
+    const parts = this.#parts;
+    const kept = options.after === "" ? null : this.#kept;
+    const all = kept ?? (await listAllClusters(parts, options.signal));
+    if ("kind" in all) return all;
+    const { page, known, nextAfter } = pageOf(all.named, parts.ports, options);
+    this.#keep(nextAfter === null ? null : all);
+    const buckets = await inParallel(page, (each) => adoptOne(each, parts, options));
+    return { kind: "page", listed: all.listed, known, buckets, nextAfter };
+  }
+
+  /** No longer than somebody may go on with it: it is as long as all names. */
+  #keep(all: Listed | null): void {
+    this.#forget();
+    this.#kept = all;
+    if (all === null) return;
+    this.#forget = this.#parts.ports.timers.after(keptForMs, () => {
+      this.#kept = null;
+    });
+  }
+}
+
+async function listAllClusters(
+  parts: AdoptPorts,
+  signal: CancelSignal,
+): Promise<Listed | Extract<AdoptPage, { readonly kind: "unavailable" }>> {
+  const clusters = [...parts.ports.snapshots.current().clusters.values()]
     .filter(({ value }) => value.state !== "removed")
     .map(({ value }) => value.id);
-  const lists = await Promise.all(
-    clusters.map((cluster) => listOf(cluster, parts, options.signal)),
-  );
+  const lists = await Promise.all(clusters.map((cluster) => listOf(cluster, parts, signal)));
   const named = new Map<string, Named>();
+  const listed: { cluster: ClusterId; buckets: number; all: boolean }[] = [];
   for (const list of lists) {
-    if (list.kind === "failed") {
-      return { kind: "unavailable", cluster: list.cluster, why: list.why };
-    }
-    for (const text of list.names) note(named, text, list.cluster);
+    const { cluster } = list;
+    if (list.kind === "failed") return { kind: "unavailable", cluster, why: list.why };
+    for (const text of list.names) note(named, text, cluster);
+    listed.push({ cluster, buckets: list.names.length, all: list.all });
   }
-  const { page, known, nextAfter } = pageOf(named, ports, options);
-  const listed = lists.flatMap((list) =>
-    list.kind === "failed"
-      ? []
-      : [{ cluster: list.cluster, buckets: list.names.length, all: list.all }],
-  );
-  const buckets = await inParallel(page, (each) => adoptOne(each, parts, options));
-  return { kind: "page", listed, known, buckets, nextAfter };
+  return { named: [...named.values()].sort((a, b) => (a.full < b.full ? -1 : 1)), listed };
 }
 
 function note(named: Map<string, Named>, text: string, cluster: ClusterId): void {
@@ -116,15 +150,16 @@ function note(named: Map<string, Named>, text: string, cluster: ClusterId): void
 
 /** The next names that have something to tell, in order. */
 function pageOf(
-  named: ReadonlyMap<string, Named>,
+  named: readonly Named[],
   ports: OperationPorts,
   { after, limit }: AdoptOptions,
 ): { readonly page: readonly Named[]; readonly known: number; readonly nextAfter: string | null } {
   const { buckets } = ports.snapshots.current();
   const page: Named[] = [];
   let known = 0;
-  for (const each of [...named.values()].sort((a, b) => (a.full < b.full ? -1 : 1))) {
-    if (each.full <= after) continue;
+  for (let index = firstBehind(named, after); index < named.length; index += 1) {
+    const each = named[index];
+    if (each === undefined) break;
     const record = each.name === null ? undefined : buckets.find(each.tenant, each.name);
     if (record !== undefined && strayOf(each, record.value).length === 0) {
       known += 1;
@@ -134,6 +169,17 @@ function pageOf(
     page.push(each);
   }
   return { page, known, nextAfter: null };
+}
+
+/** The index of the first name behind one, by halving: a walk has many pages. */
+function firstBehind(named: readonly Named[], after: string): number {
+  let [low, high] = [0, named.length];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if ((named[middle]?.full ?? "") <= after) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function strayOf({ clusters }: Named, record: BucketRecord): readonly ClusterId[] {

@@ -79,11 +79,16 @@ t.test("what would be recorded is shown, then recorded, once", async (t) => {
   });
   t.match(await admin("GET", "/buckets"), { body: { buckets: [] } }, "nothing is recorded");
 
+  const lists = (): number =>
+    servers["a"]?.exchanges().filter(({ target }) => target === "/" || target.startsWith("/?"))
+      .length ?? 0;
+  const before = lists();
   const first = await admin("POST", "/adopt?limit=4", {});
   t.strictSame(names(first.body), ["only-a-0", "only-a-1", "only-a-2", "only-b-0"]);
   t.match(first.body, { next_after: "only-b-0", buckets: [{ outcome: "recorded" }] });
   const rest = await admin("POST", "/adopt?after=only-b-0", {});
   t.equal((names(rest.body) as string[]).length, 6);
+  t.equal(lists() - before, 1, "all pages of a walk come from one list");
   t.match(await admin("POST", "/adopt", {}), { body: { known: 10, buckets: [] } }, "idempotent");
   const asked = servers["a"]?.exchanges().length;
   await admin("POST", "/adopt", {});
@@ -158,7 +163,7 @@ t.test("a recorded bucket that turns up on a further cluster is told", async (t)
 });
 
 t.test("the commands go through all pages, and say what is to be done", async (t) => {
-  const { adminUrl, servers } = await scene(t);
+  const { adminUrl, servers, s3 } = await scene(t);
   const run = (line: string) => runHeadgate(`${line} --admin-url ${adminUrl}`);
   const dry = await run("adopt --dry-run");
   t.match(dry, {
@@ -180,13 +185,17 @@ t.test("the commands go through all pages, and say what is to be done", async (t
     exit: 0,
     err: /No drift is left, compared with a/,
   });
-  await direct(t, servers["a"]).send(new DeleteBucketCommand({ Bucket: "only-a-0" }));
-  t.match(await run("bucket drift only-a-0"), { exit: 1, out: /bucket +a +missing_bucket +found/ });
-  t.match(await run("bucket drift only-a-0 --heal"), {
-    exit: 0,
-    out: /bucket +a +missing_bucket +healed/,
-  });
-  t.ok(servers["a"]?.buckets().some((name) => name === "only-a-0"));
+  await s3.send(new CreateBucketCommand({ Bucket: "spread" }));
+  for (const Bucket of ["only-a-0", "spread"]) {
+    await direct(t, servers["a"]).send(new DeleteBucketCommand({ Bucket }));
+    const found = { exit: 1, out: /bucket +a +missing_bucket +found/ };
+    t.match(await run(`bucket drift ${Bucket}`), found);
+    const healed = { exit: 0, out: /bucket +a +missing_bucket +healed/ };
+    const heal = await run(`bucket drift ${Bucket} --heal`);
+    t.match(heal, Bucket === "spread" ? healed : found, "nothing is made up of what nobody has");
+  }
+  const there = servers["a"]?.buckets().filter((name) => /^(?:only-a-0|spread)$/.test(name));
+  t.strictSame(there, ["spread"]);
   servers["c"]?.setFault(() => "reset");
   t.match(await run("adopt"), { exit: 7, err: /Cluster "c" does not answer/ });
 });

@@ -158,6 +158,17 @@ t.test("a bucket that a cluster lost is made again, with its settings", async (t
   }
 });
 
+t.test("a bucket that all clusters lost is told, and not made up", async (t) => {
+  const { admin, clusters, a, b, c } = await scene(t);
+  for (const cluster of [a, b, c]) await cluster.send(new DeleteBucketCommand({ Bucket }));
+  const missing = { setting: "bucket", kind: "missing_bucket", outcome: "found" };
+  for (const method of ["GET", "POST"]) {
+    const { body } = await admin(method, path, method === "GET" ? undefined : {});
+    t.match(body, { compared_with: null, drift: [missing, missing, missing] }, method);
+  }
+  for (const cluster of Object.values(clusters)) t.strictSame(cluster.buckets(), []);
+});
+
 t.test("what cannot be known or taken back is told and left alone", async (t) => {
   const { admin, clusters, b, c } = await scene(t);
   await b.send(
