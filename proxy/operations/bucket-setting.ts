@@ -19,7 +19,6 @@ import { isUnknownStatus, mutate } from "./mutation.ts";
 import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
-  discard,
   documentAnswer,
   emptyAnswer,
   firstCandidate,
@@ -32,14 +31,17 @@ import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
 
 const lookAgainWithinMs = 10_000;
 
-/** GetBucketAcl, GetBucketPolicy, …: one that the cluster does not know is answered as not set. */
+/**
+ * GetBucketAcl, GetBucketPolicy, …: one that RGWs do not know is answered as not set.
+ * @throws S3Error NotImplemented for others, where the cluster lists the bucket instead
+ */
 export async function readBucketSetting(
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<OperationAnswer> {
   const unset = unsetOf(request);
-  if (unset === null) return await passBucketRequest(request, ports);
   const cluster = firstCandidate(request);
+  if (unset === null && ports.isRgw(cluster)) return await passBucketRequest(request, ports);
   const response = await ask(cluster, request, ports);
   if (response.status === 404) assertAbsenceKnown(request, ports);
   if (response.status !== 200) return passOn(response, cluster);
@@ -47,6 +49,11 @@ export async function readBucketSetting(
   if (!isAccidentalList(document)) {
     const headers = response.headers.filter(([name]) => name !== "content-length");
     return { status: 200, headers, body: document, cluster };
+  }
+  if (unset === null) {
+    throw new S3Error("NotImplemented", {
+      message: `${request.operation} is not known to the cluster of the bucket`,
+    });
   }
   if (unset.kind === "error") throw new S3Error(unset.code);
   return documentAnswer(unset.document, cluster);
@@ -202,7 +209,6 @@ async function knowing(
 ): Promise<readonly ClusterId[]> {
   firstCandidate(request);
   const clusters = [...request.candidates].reverse();
-  if (unsetOf(request) === null) return clusters;
   const answers = await Promise.all(clusters.map((cluster) => knows(cluster, request, ports)));
   const known = clusters.filter((_, index) => answers[index] === true);
   if (known.length === clusters.length || operationFacts[request.operation].method === "DELETE") {
@@ -213,14 +219,22 @@ async function knowing(
   });
 }
 
+/**
+ * Whether a write would be taken for what it is, by the answer to a question: not as a creation or a
+ * deletion of the bucket. A Ceph RGW that shows that it is one knows all but the few that are named.
+ */
 async function knows(
   cluster: ClusterId,
   request: OperationRequest,
   ports: OperationPorts,
 ): Promise<boolean> {
+  const isOfRgw = (): boolean => unsetOf(request) === null && ports.isRgw(cluster);
+  if (isOfRgw()) return true;
   const response = await ask(cluster, request, ports);
-  if (response.status === 200) return !isAccidentalList(await readDocument(response));
-  await discard(response);
+  const document = await readDocument(response);
+  // It may have shown what it is with this answer.
+  if (isOfRgw()) return true;
+  if (response.status === 200) return document.length > 0 && !isAccidentalList(document);
   // Not set, there. Anything else does not tell whether a write would be taken for something else.
   if (response.status === 404) return true;
   if (response.status === 501 || response.status === 405) return false;

@@ -14,6 +14,8 @@ export const operationGroups = {
     supported && kind !== "read" && kind !== "list",
   "operations with a document or a form": ({ document, scope, method }) =>
     document || (scope === "bucket" && method === "POST"),
+  "reads of bucket settings": ({ routing, subresource }) =>
+    routing === "first" && subresource !== null && subresource !== "location",
   "writes of bucket settings": ({ routing }) => routing === "every",
   lists: ({ routing }) => routing === "merged",
 } as const satisfies Readonly<Record<string, (facts: OperationFacts) => boolean>>;
@@ -117,6 +119,11 @@ const notImplemented: readonly Omit<RefusalRow, "code">[] = [
     ],
     why: "the cluster answers the object when it is asked for a setting, and would overwrite or delete it",
     from: { "operations/known-setting.ts": 1 },
+  },
+  {
+    operations: "reads of bucket settings",
+    why: "the cluster lists the bucket instead, so it does not know the setting",
+    from: { "operations/bucket-setting.ts": 1 },
   },
   {
     operations: "writes of bucket settings",

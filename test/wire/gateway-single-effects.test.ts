@@ -55,8 +55,10 @@ t.test("what may have happened is asked for once", async (t) => {
   const completion =
     "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part></CompleteMultipartUpload>";
   let fail = false;
-  const { server, asked } = await cluster(t, (connection, { target }) => {
-    if (fail) connection.socket.resetAndDestroy();
+  const noTags = "<Tagging><TagSet></TagSet></Tagging>";
+  const { server, asked } = await cluster(t, (connection, { method, target }) => {
+    if (fail && method !== "GET") connection.socket.resetAndDestroy();
+    else if (target.includes("tagging")) connection.write(ok(noTags));
     else connection.write(ok(target.includes("uploads") ? initiated : ""));
   });
   const { url } = await headgateOver(t, server);
@@ -75,7 +77,7 @@ t.test("what may have happened is asked for once", async (t) => {
     ["PUT", "/b/k", { body: "x" }],
     ["PUT", "/b/k", { body: "x".repeat(200_000) }],
     ["PUT", "/b/k", { query: `partNumber=1&uploadId=${uploadId}`, body: "x" }],
-    ["PUT", "/b/k", { query: "tagging=", body: "<Tagging><TagSet></TagSet></Tagging>" }],
+    ["PUT", "/b/k", { query: "tagging=", body: noTags }],
   ] as const;
   for (const [method, path, given] of rows) {
     fail = false;
@@ -87,7 +89,8 @@ t.test("what may have happened is asked for once", async (t) => {
     t.equal(status, 503, name);
     t.match(text, /retry-after: 1\r\n/i, name);
     t.match(text, "<Code>ServiceUnavailable</Code>");
-    t.equal(asked.length, 1, `${name}: one effect`);
+    const effects = asked.filter((one) => one.method !== "GET");
+    t.equal(effects.length, 1, `${name}: one effect`);
   }
 });
 

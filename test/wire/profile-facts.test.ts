@@ -16,9 +16,9 @@ function asking(method: string, query: string, headers: Fields = [], body?: stri
   return async ({ ask }) => (await ask(method, "/rep/k", given)).status;
 }
 
-/** One for every fact, or this does not compile. `backend`: what only an RGW is sent. */
+/** One for every fact, or this does not compile. `backend`: a short list, should it be taken for that. */
 const requests: Readonly<Record<keyof ProfileFacts, Ask>> = {
-  backend: asking("PUT", "append=&position=0", [], "x"),
+  backend: async ({ ask }) => (await ask("GET", "/rep", { query: "encryption=" })).status,
   takesTrailers: putWithTrailer,
   verifiesChecksums: putWithTrailer,
   keepsAwsChunked: putWithTrailer,
