@@ -3,15 +3,21 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
   CreateBucketCommand,
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
   HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListPartsCommand,
+  UploadPartCommand,
+  UploadPartCopyCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
 import { withLab } from "./support/lab.ts";
 import { until } from "./support/processes.ts";
-import { answerOf, inParallel, keysOf, put, read } from "./support/s3.ts";
+import { answerOf, inParallel, keysOf, put, read, testBytes } from "./support/s3.ts";
 
 const refused = { status: 503, code: "DrainRefused", retryAfter: "300" } as const;
 
@@ -25,6 +31,8 @@ withLab(t, [], async (lab, test) => {
   const client = lab.client(second);
   const [a, b] = [lab.direct("a"), lab.direct("b")];
   const keys = Array.from({ length: 40 }, (_, index) => `object-${index}`);
+  /** Key → upload id, of uploads in the bucket "wheel" that begin before the drain. */
+  const uploads = new Map<string, string>();
 
   test("buckets hold objects on both clusters before the drain", async (t) => {
     await client.send(new CreateBucketCommand({ Bucket: "wheel" }));
@@ -42,6 +50,11 @@ withLab(t, [], async (lab, test) => {
     });
     t.strictSame(await keysOf(a, "pinned"), ["kept"]);
     t.strictSame(await keysOf(b, "pinned"), []);
+    for (let index = 0; index < 8; index += 1) {
+      const at = { Bucket: "wheel", Key: `parts-${index}` };
+      const { UploadId = "" } = await client.send(new CreateMultipartUploadCommand(at));
+      uploads.set(at.Key, UploadId);
+    }
   });
 
   test("a drain on one process refuses strict writes on the other within a second", async (t) => {
@@ -76,6 +89,54 @@ withLab(t, [], async (lab, test) => {
     t.equal(await read(a, "wheel", target.Key), null);
     const [onB] = await keysOf(b, "wheel");
     t.equal((await answerOf(put(client, "wheel", onB ?? "", "again"))).status, 200);
+  });
+
+  test("an upload goes on where it began, draining or not, whatever weights become", async (t) => {
+    await first.change("PUT", "/clusters/b/weight", { weight: 90 });
+    await until("the new weight", 5_000, async () =>
+      (await second.cluster("b")).weight === 90 ? true : null,
+    );
+    const { Uploads = [] } = await a.send(new ListMultipartUploadsCommand({ Bucket: "wheel" }));
+    t.ok(Uploads.length > 0 && Uploads.length < uploads.size, "some are on a, some on b");
+    const Key = Uploads[0]?.Key ?? "";
+    const UploadId = uploads.get(Key) ?? "";
+    const at = { Bucket: "wheel", Key };
+    t.strictSame(await answerOf(client.send(new CreateMultipartUploadCommand(at))), refused);
+    const upload = { ...at, UploadId };
+    const Body = testBytes(5 * 1024 * 1024, Key);
+    const sent = await client.send(new UploadPartCommand({ ...upload, PartNumber: 1, Body }));
+    const [source = ""] = await keysOf(b, "wheel");
+    const CopySource = `/wheel/${source}`;
+    const copied = await client.send(
+      new UploadPartCopyCommand({ ...upload, PartNumber: 2, CopySource }),
+    );
+    const listed = await client.send(
+      new ListPartsCommand({ ...upload, MaxParts: 1, PartNumberMarker: "1" }),
+    );
+    t.match(listed, { UploadId, IsTruncated: false, Parts: [{ PartNumber: 2 }] });
+    const Parts = [sent.ETag, copied.CopyPartResult?.ETag].map((ETag, index) => ({
+      PartNumber: index + 1,
+      ETag,
+    }));
+    const complete = new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts } });
+    for (const time of ["once", "again"]) {
+      t.equal((await answerOf(client.send(complete))).status, 200, time);
+    }
+    const whole = Buffer.concat([Body, (await read(b, "wheel", source)) ?? new Uint8Array()]);
+    t.ok(whole.equals((await read(client, "wheel", Key)) ?? new Uint8Array()));
+    t.ok((await keysOf(a, "wheel")).includes(Key), "on the cluster that drains");
+    t.notOk((await keysOf(b, "wheel")).includes(Key));
+    uploads.delete(Key);
+    for (const [other, id] of uploads) {
+      await client.send(
+        new AbortMultipartUploadCommand({ Bucket: "wheel", Key: other, UploadId: id }),
+      );
+    }
+    for (const cluster of [client, a, b]) {
+      const open = await cluster.send(new ListMultipartUploadsCommand({ Bucket: "wheel" }));
+      t.strictSame(open.Uploads, undefined);
+    }
+    await first.change("PUT", "/clusters/b/weight", { weight: 50 });
   });
 
   test("a new bucket of the default wheel puts nothing on the draining cluster", async (t) => {
