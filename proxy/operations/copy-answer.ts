@@ -5,21 +5,14 @@ import type { UpstreamResponse } from "../placement/ports.ts";
 import { readChecksumField } from "../s3/checksum.ts";
 import { copyResultDocument, readCopyResult } from "../s3/copy-document.ts";
 import { copySourceField, copySourceValue } from "../s3/copy-source.ts";
-import { readErrorDocument } from "../s3/error-document.ts";
-import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList } from "../s3/headers.ts";
 import { type ClusterId, noTenant } from "../s3/names.ts";
-import { checksumElement, isChecksumRefusal } from "../s3/object-checksum.ts";
+import { checksumElement } from "../s3/object-checksum.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import {
-  assertAbsenceKnown,
-  documentAnswer,
-  isAbsenceKnown,
-  passOn,
-  readDocument,
-} from "./send.ts";
-import { type SourceState, sourceOf, unreadableSource } from "./source-read.ts";
+import { errorInside, refusedCopy, unreadableAnswer } from "./copy-refusal.ts";
+import { documentAnswer, readDocument } from "./send.ts";
+import { type SourceState, sourceOf } from "./source-read.ts";
 import { sourceVersionField } from "./source-version.ts";
 
 /**
@@ -43,30 +36,15 @@ export async function onClusterAnswer(
   asked: { readonly request: OperationRequest; readonly ports: OperationPorts },
 ): Promise<OperationAnswer> {
   const { request, ports } = asked;
-  // RGW 18.2 answers a condition that does not hold as it would to a GET.
-  if (response.status === 304) throw new S3Error("PreconditionFailed");
-  const known = { ...request, record: sourceOf(request).record };
-  if (response.status === 404 && !isAbsenceKnown(known, ports)) {
-    response.body.cancel();
-    assertAbsenceKnown(known, ports);
+  if (response.status !== 200) {
+    return await refusedCopy(response, cluster, { source: sourceOf(request), ports });
   }
-  if (response.status === 404 && sourceOf(request).versionId !== null) {
-    const body = await readDocument(response);
-    // RGW has no other code for a version that is not there.
-    if (readErrorDocument(body)?.code === "NoSuchKey") throw new S3Error("NoSuchVersion");
-    return { ...passOn(response, cluster), body };
-  }
-  if (response.status !== 200) return passOn(response, cluster);
   const reading = readCopyResult(await readDocument(response));
   switch (reading.kind) {
     case "unreadable":
-      throw new S3Error("ServiceUnavailable", {
-        message: "A cluster answers a document that cannot be read",
-      });
-    case "failed": {
-      const { code, message } = reading.document;
-      throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
-    }
+      throw unreadableAnswer();
+    case "failed":
+      throw errorInside(reading.document);
     case "copied": {
       const document = copyResultDocument(reading.name, reading);
       // Of a version that was named RGW does not say that it took it.
@@ -75,21 +53,6 @@ export async function onClusterAnswer(
       return answerOf(document, { cluster, headers: response.headers, versionId });
     }
   }
-}
-
-/**
- * Passes on that a cluster refuses what was uploaded for a copy.
- * @throws S3Error ServiceUnavailable where the bytes are not what the source's checksum says
- */
-export async function refusedUpload(
-  response: UpstreamResponse,
-  cluster: ClusterId,
-): Promise<OperationAnswer> {
-  const answer = passOn(response, cluster);
-  if (response.status !== 400) return answer;
-  const body = await readDocument(response);
-  if (isChecksumRefusal(readErrorDocument(body)?.code ?? "")) throw unreadableSource();
-  return { ...answer, body };
 }
 
 /** Our own answer to a copy that went through here. */

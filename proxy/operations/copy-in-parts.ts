@@ -25,7 +25,8 @@ import {
   uploadChecksumFields,
 } from "../s3/object-checksum.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { refusedUpload, throughAnswer } from "./copy-answer.ts";
+import { throughAnswer } from "./copy-answer.ts";
+import { errorInside, refusedPart, refusedUpload, unreadableAnswer } from "./copy-refusal.ts";
 import type { Mutation } from "./mutation.ts";
 import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
 import type { SourceState } from "./source-read.ts";
@@ -64,7 +65,7 @@ export async function copyInParts(
   const begun = await ports.upstream.send(target, begin, request.signal);
   if (begun.status !== 200) return passOn(begun, target);
   const reading = readInitiateResult(await readDocument(begun));
-  if (reading.kind === "error") throw unreadable();
+  if (reading.kind === "error") throw unreadableAnswer();
   const { headers } = begun;
   const upload = {
     id: reading.uploadId,
@@ -73,7 +74,12 @@ export async function copyInParts(
   };
   let completing = false;
   try {
-    const parts = await sendParts(request, ports, { ...work, upload });
+    const sent = await sendParts(request, ports, { ...work, upload });
+    if (!("parts" in sent)) {
+      await abort(request, ports, { plan, upload });
+      return sent;
+    }
+    const { parts } = sent;
     await work.mutation.commit();
     completing = true;
     const made = { plan, parts, upload };
@@ -99,12 +105,17 @@ interface Upload {
   readonly checksum: UploadChecksum | null;
 }
 
-/** Every part, in order. The first failure ends all others. */
+interface SentParts {
+  /** In order. */
+  readonly parts: readonly CompletePart[];
+}
+
+/** Every part, or the answer to one that was refused. The first failure ends all others. */
 async function sendParts(
   request: OperationRequest,
   ports: OperationPorts,
   work: Work & { readonly upload: Upload },
-): Promise<readonly CompletePart[]> {
+): Promise<SentParts | OperationAnswer> {
   const { parts } = work;
   const sent: CompletePart[] = [];
   const all = new AbortController();
@@ -112,14 +123,18 @@ async function sendParts(
   request.signal.addEventListener("abort", left);
   if (request.signal.aborted) left.handleEvent();
   let next = 0;
-  const ended: { by: Error | null } = { by: null };
+  const ended: { by: Error | OperationAnswer | null } = { by: null };
   const worker = async (): Promise<void> => {
     for (let index = next++; index < parts.length && ended.by === null; index = next++) {
       const range = parts[index];
       if (range === undefined) return;
       const partNumber = index + 1;
       try {
-        sent[index] = await sendPart(request, ports, { ...work, range, partNumber, all });
+        const part = await sendPart(request, ports, { ...work, range, partNumber, all });
+        if ("status" in part) {
+          ended.by ??= part;
+          all.abort();
+        } else sent[index] = part;
       } catch (caught) {
         ended.by ??= caught instanceof Error ? caught : new Error(String(caught));
         all.abort(caught);
@@ -128,11 +143,11 @@ async function sendParts(
   };
   await Promise.all(Array.from({ length: Math.min(width, parts.length) }, worker));
   request.signal.removeEventListener("abort", left);
-  if (ended.by !== null) throw ended.by;
-  return sent;
+  if (ended.by instanceof Error) throw ended.by;
+  return ended.by ?? { parts: sent };
 }
 
-/** @returns the part as Complete is to name it. */
+/** The part as Complete is to name it, or the answer that refuses it, held whole. */
 async function sendPart(
   request: OperationRequest,
   ports: OperationPorts,
@@ -143,7 +158,7 @@ async function sendPart(
     readonly partNumber: number;
     readonly all: AbortController;
   },
-): Promise<CompletePart> {
+): Promise<CompletePart | OperationAnswer> {
   const { plan, upload, range, partNumber, all } = work;
   const { state, target: cluster } = plan;
   const { checksum } = upload;
@@ -163,20 +178,15 @@ async function sendPart(
     // A part is no object: the copy's own commit is before Complete.
     commit: () => Promise.resolve(),
   });
-  await discard(response);
   const etag = fieldValue(response.headers, "etag");
-  if (response.status !== 200 || etag === null) throw refusedPart(response.status);
+  if (response.status !== 200 || etag === null) return await refusedPart(response, cluster);
+  await discard(response);
   const isKept = checksum !== null && value !== null;
   return {
     partNumber,
     etag,
     checksums: isKept ? [checksumElement(checksum.algorithm, value)] : [],
   };
-}
-
-function refusedPart(status: number): S3Error {
-  const message = `A cluster refuses a part of the copy with status ${status}`;
-  return new S3Error("ServiceUnavailable", { message, retryAfterSeconds: 1 });
 }
 
 interface MadeUpload {
@@ -209,11 +219,8 @@ async function completedAnswer(
 ): Promise<OperationAnswer> {
   const { plan, parts, upload } = made;
   const reading = readCompleteResult(await readDocument(response));
-  if (reading.kind === "error") throw unreadable();
-  if (reading.kind === "failed") {
-    const { code, message } = reading.document;
-    throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
-  }
+  if (reading.kind === "error") throw unreadableAnswer();
+  if (reading.kind === "failed") throw errorInside(reading.document);
   const etag = reading.etag ?? multipartEtag(parts.map((part) => part.etag));
   // Encryption is told when an upload begins, the version when it ends.
   const headers = [...upload.headers, ...response.headers];
@@ -259,10 +266,4 @@ async function abort(
     });
     ports.unfinished.add(uploadErrand(target, sent, ports));
   }
-}
-
-function unreadable(): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: "A cluster answers a document that cannot be read",
-  });
 }

@@ -21,11 +21,11 @@ import {
   checksumElements,
   headersOnCluster,
   onClusterAnswer,
-  refusedUpload,
   throughAnswer,
 } from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { sourcePartBytes } from "./copy-part-size.ts";
+import { refusedUpload } from "./copy-refusal.ts";
 import { readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { provenFacts } from "./proven-facts.ts";

@@ -15,9 +15,9 @@ import {
   checksumElements,
   headersOnCluster,
   onClusterAnswer,
-  refusedUpload,
   throughAnswer,
 } from "./copy-answer.ts";
+import { refusedUpload } from "./copy-refusal.ts";
 import { readShortBody } from "./gate.ts";
 import { type PinnedRequest, partOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";

@@ -105,6 +105,11 @@ const codes: Readonly<Record<number, S3ErrorCode>> = {
   503: "ServiceUnavailable",
 };
 
+/** Whether the code of a cluster's error may be about how we signed. */
+export function isAboutSigning(code: string): boolean {
+  return aboutSigning.has(code) || aboutKeys.has(code);
+}
+
 /** @throws UpstreamError when the code of a cluster's error is about how we signed. */
 export function assertSigned(
   code: string | null,

@@ -19,6 +19,7 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { ClientBody, OperationPorts, OperationRequest, PlacedSource } from "./context.ts";
+import { absentSource, refusedSource, unreadableSource } from "./copy-refusal.ts";
 import { discard, readDocument, upstreamRequest } from "./send.ts";
 import { visibleCopy } from "./visible-copy.ts";
 
@@ -69,7 +70,7 @@ export async function lookAtSource(
     },
   );
   await discard(response);
-  if (response.status !== 200) throw absence(response, request);
+  if (response.status !== 200) throw absentSource(response, request);
   const { headers } = response;
   const sizeBytes = Number(fieldValue(headers, "content-length") ?? Number.NaN);
   const etag = fieldValue(headers, "etag") ?? "";
@@ -126,8 +127,7 @@ export async function openSource(
   const announced = Number(fieldValue(headers, "content-length") ?? Number.NaN);
   const same = fieldValue(headers, "etag") === state.etag && announced === lengthBytes;
   if (status !== (range === null ? 200 : 206) || !same) {
-    body.cancel();
-    throw status >= 500 ? unreadableSource() : changed(request);
+    throw await reading(() => refusedSource(response, request));
   }
   const sum = algorithm === null ? null : runningSum(algorithm, ports.beginChecksum(algorithm));
   return {
@@ -228,27 +228,6 @@ function sourceRequest(
   return { ...upstreamRequest(request, { operation, query, headers }), tenant, bucket, key };
 }
 
-/** What an answer to HEAD without a body says of a source that cannot be copied. */
-function absence({ status }: UpstreamResponse, request: OperationRequest): S3Error {
-  const { versionId } = sourceOf(request);
-  switch (status) {
-    case 404:
-      return new S3Error(versionId === null ? "NoSuchKey" : "NoSuchVersion");
-    case 403:
-      return new S3Error("AccessDenied");
-    case 405:
-      return new S3Error("InvalidRequest", {
-        message: "The source of a copy must not be a delete marker that is named by its version",
-      });
-    default:
-      return status >= 400 && status < 500
-        ? new S3Error("InvalidRequest", {
-            message: "The source of the copy cannot be read like this",
-          })
-        : unreadableSource();
-  }
-}
-
 /** A failure of the source is none of the destination: nothing is known to be unknown there. */
 async function reading<Result>(read: () => Promise<Result>): Promise<Result> {
   try {
@@ -275,20 +254,4 @@ async function* readingChunks(
   }
   if (seen !== lengthBytes) throw unreadableSource();
   sum?.end();
-}
-
-/** Also what it gives is not what its checksum says. */
-export function unreadableSource(cause?: unknown): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: "The cluster that holds the source of the copy does not give it",
-    retryAfterSeconds: 1,
-    cause,
-  });
-}
-
-function changed(request: OperationRequest): S3Error {
-  const message = "The source changed during the copy";
-  return hasSourceConditions(request.headers)
-    ? new S3Error("PreconditionFailed", { message })
-    : new S3Error("SlowDown", { message, retryAfterSeconds: 1 });
 }

@@ -23,6 +23,10 @@ async function statusOf(sending: Promise<unknown>): Promise<number | undefined> 
   }
 }
 
+function forbidden(method: string, part: string): FaultRule {
+  return on(method, part, { status: 403, code: "AccessDenied" });
+}
+
 const inParts = 6 * 1024 * 1024;
 const faults: readonly (readonly [
   what: string,
@@ -35,14 +39,11 @@ const faults: readonly (readonly [
   ["the source breaks at once", "a", on("GET", "/src/k", "reset"), 10, 503],
   ["the source is refused", "a", on("GET", "/src/k", { status: 500 }), 200_000, 503],
   ["the source changed", "a", on("GET", "/src/k", { status: 412 }), 200_000, 503],
+  ["the source is forbidden", "a", forbidden("GET", "/src/k"), 10, 403],
+  ["the source is forbidden", "a", forbidden("GET", "/src/k"), inParts, 403],
+  ["a part is forbidden", "b", forbidden("PUT", "partNumber=2"), inParts, 403],
   ["the target breaks", "b", on("PUT", "/far/copy", "reset"), 200_000, 503],
-  [
-    "the target refuses",
-    "b",
-    on("PUT", "/far/copy", { status: 403, code: "AccessDenied" }),
-    10,
-    403,
-  ],
+  ["the target refuses", "b", forbidden("PUT", "/far/copy"), 10, 403],
   [
     "the source breaks in a part",
     "a",
@@ -52,13 +53,7 @@ const faults: readonly (readonly [
   ],
   ["a part breaks", "b", on("PUT", "partNumber=2", "reset"), inParts, 503],
   ["a part is refused", "b", on("PUT", "partNumber=1", { status: 500 }), inParts, 503],
-  [
-    "no upload begins",
-    "b",
-    on("POST", "uploads", { status: 403, code: "AccessDenied" }),
-    inParts,
-    403,
-  ],
+  ["no upload begins", "b", forbidden("POST", "uploads"), inParts, 403],
   [
     "Complete is refused",
     "b",
