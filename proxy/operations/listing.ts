@@ -136,6 +136,5 @@ const nothing: Fetched = {
     commonPrefixes: [],
     truncated: false,
     nextContinuationToken: null,
-    nextMarker: null,
   },
 };

@@ -3,17 +3,21 @@
 
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import type { VersionListRequest, VersionPage, VersionPosition } from "../s3/version-list.ts";
+import type {
+  VersionListRequest,
+  VersionPage,
+  VersionPosition,
+  VersionQuestion,
+} from "../s3/version-list.ts";
 import {
   holdsKey,
-  mergeVersionPages,
   readVersionListRequest,
   readVersionPage,
   resumePosition,
-  VersionStream,
   versionListDocument,
   versionListQuery,
 } from "../s3/version-list.ts";
+import { VersionMerge } from "../s3/version-merge.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
 import { heldList, readHeld } from "./held-list.ts";
 import { listRefusal } from "./list-refusal.ts";
@@ -39,19 +43,18 @@ export async function listVersions(
 }
 
 async function mergedVersions(list: VersionListRequest, asking: Asking): Promise<OperationAnswer> {
-  const starts = await startsOf(list, asking);
+  const { candidates, record } = asking.request;
+  // A spread bucket was never versioned (placement.md §7), unless it was found like that.
+  const plain = candidates.length > 1 && record?.value.conflict !== true;
+  const starts = await startsOf(list, plain, asking);
   if (starts.kind === "refused") return starts.answer;
-  const pages = await Promise.all(
-    starts.positions.map(([cluster, from]) => streamOf(cluster, from, { ...asking, list })),
-  );
-  const refused = pages.find((page) => page.kind === "refused");
-  if (refused !== undefined) return refused.answer;
-  const merged = mergeVersionPages(
-    pages.flatMap((page) => (page.kind === "page" ? [page.page] : [])),
-    list.maxKeys,
-  );
+  const merge = new VersionMerge({ request: list, starts: starts.positions, plain });
+  const refused = await fill(merge, asking);
+  if (refused !== null) return refused;
+  const merged = merge.result();
+  if (merged === null) throw new S3Error("InternalError");
   return documentAnswer(
-    versionListDocument(list, { bucket: bucketOf(asking.request), page: merged }),
+    versionListDocument(list, { bucket: bucketOf(asking.request), ...merged }),
     null,
   );
 }
@@ -65,31 +68,28 @@ interface Asking {
 type Refused = { readonly kind: "refused"; readonly answer: OperationAnswer };
 type Fetched = { readonly kind: "page"; readonly page: VersionPage } | Refused;
 
-type Starts =
-  | {
-      readonly kind: "starts";
-      readonly positions: readonly (readonly [ClusterId, VersionPosition])[];
-    }
-  | Refused;
+type Starts = { readonly kind: "starts"; readonly positions: readonly VersionPosition[] } | Refused;
 
 /**
  * Where each cluster goes on. A version is known to the cluster alone that shows the key of the marker:
- * elsewhere the key is shadowed, all of it. A spread bucket has no versions but `null`, wherever a key is.
+ * elsewhere the key is shadowed, all of it.
  */
-async function startsOf(list: VersionListRequest, asking: Asking): Promise<Starts> {
+async function startsOf(list: VersionListRequest, plain: boolean, asking: Asking): Promise<Starts> {
   const from = resumePosition(list);
-  const { candidates, record } = asking.request;
-  const everywhere = candidates.map((cluster) => [cluster, from] as const);
+  const { candidates } = asking.request;
   const { versionIdMarker } = from;
-  const isPlain = versionIdMarker === "null" && record?.value.conflict !== true;
-  if (candidates.length < 2 || versionIdMarker === "" || isPlain) {
-    return { kind: "starts", positions: everywhere };
+  const isEverywhere = versionIdMarker === "" || (plain && versionIdMarker === "null");
+  if (candidates.length < 2 || isEverywhere) {
+    return { kind: "starts", positions: candidates.map(() => from) };
   }
-  const probe = { ...list, prefix: from.keyMarker, delimiter: "", maxKeys: 1 };
-  const beginning = { keyMarker: "", versionIdMarker: "" };
-  const seen = await Promise.all(
-    candidates.map((cluster) => pageOf(cluster, beginning, { ...asking, list: probe })),
-  );
+  const first = {
+    prefix: from.keyMarker,
+    delimiter: "",
+    keyMarker: "",
+    versionIdMarker: "",
+    maxKeys: 1,
+  };
+  const seen = await Promise.all(candidates.map((cluster) => pageOf(cluster, first, asking)));
   const refused = seen.find((page) => page.kind === "refused");
   if (refused !== undefined) return refused;
   const holder = seen.findIndex(
@@ -97,38 +97,43 @@ async function startsOf(list: VersionListRequest, asking: Asking): Promise<Start
   );
   return {
     kind: "starts",
-    positions: everywhere.map(([cluster], index) => [
-      cluster,
+    positions: candidates.map((_, index) =>
       index === holder ? from : { ...from, versionIdMarker: "" },
-    ]),
+    ),
   };
 }
 
-type ClusterAsking = Asking & { readonly list: VersionListRequest };
-
-async function streamOf(
-  cluster: ClusterId,
-  from: VersionPosition,
-  asking: ClusterAsking,
-): Promise<Fetched> {
-  const stream = new VersionStream(asking.list, from);
-  for (let need = stream.need; need !== null; need = stream.need) {
-    const fetched = await pageOf(cluster, need, asking);
-    if (fetched.kind === "refused") return fetched;
-    if (stream.feed(fetched.page) === "stalled") throw unreadable("stalled");
+/** Feeds the merge until it has its page. Returns an upstream's error answer to pass on, if one. */
+async function fill(merge: VersionMerge, asking: Asking): Promise<OperationAnswer | null> {
+  const { candidates } = asking.request;
+  for (let needs = merge.needs(); needs.length > 0; needs = merge.needs()) {
+    const pages = await Promise.all(
+      needs.map(async (need): Promise<Fetched> => {
+        const cluster = candidates[need.cursor];
+        if (cluster === undefined) throw new S3Error("InternalError");
+        return await pageOf(cluster, need, asking);
+      }),
+    );
+    const refused = pages.find((page) => page.kind === "refused");
+    if (refused !== undefined) return refused.answer;
+    for (const [index, { cursor }] of needs.entries()) {
+      const page = pages[index];
+      if (page?.kind !== "page") throw new S3Error("InternalError");
+      if (merge.feed(cursor, page.page) === "stalled") throw unreadable("stalled");
+    }
   }
-  return { kind: "page", page: stream.page() };
+  return null;
 }
 
 async function pageOf(
   cluster: ClusterId,
-  from: VersionPosition,
-  { request, ports, hold, list }: ClusterAsking,
+  question: VersionQuestion,
+  { request, ports, hold }: Asking,
 ): Promise<Fetched> {
-  const expectedBytes = await hold.expect(list.maxKeys);
+  const expectedBytes = await hold.expect(question.maxKeys);
   const response = await ports.upstream.send(
     cluster,
-    upstreamRequest(request, { query: versionListQuery(list, from) }),
+    upstreamRequest(request, { query: versionListQuery(question) }),
     request.signal,
   );
   if (response.status !== 200) {

@@ -50,7 +50,6 @@ export function readListPage(body: string | Uint8Array): ListPageReading {
       truncated,
       // A token is never encoded (seen on RGW 16.2).
       nextContinuationToken: childText(root, "NextContinuationToken"),
-      nextMarker: decode(childText(root, "NextMarker") ?? "") || null,
     },
   };
 }

@@ -3,9 +3,9 @@
 
 import { S3Error } from "./errors.ts";
 import type { QueryList, QueryParameter } from "./headers.ts";
-import { upstreamDelimiter } from "./listing.ts";
 import type { PageNeed } from "./listing-merge.ts";
 import { queryValue } from "./query.ts";
+import { upstreamDelimiter } from "./rgw-list-habits.ts";
 
 /** A client's list request. `""` for prefix and delimiter means none. */
 export interface ListRequest {

@@ -3,7 +3,7 @@
 // the prefix is rolled up, and a rolled-up prefix continues after its last possible key.
 // S3 API Reference "ListObjectsV2" and "ListObjects".
 
-import { Buffer } from "node:buffer";
+import { lastKeyUnder } from "./rgw-list-habits.ts";
 import type { XmlElement } from "./xml.ts";
 
 export interface ListOwner {
@@ -33,8 +33,6 @@ export interface ListPage {
   readonly commonPrefixes: readonly string[];
   readonly truncated: boolean;
   readonly nextContinuationToken: string | null;
-  /** Decoded where the upstream encodes it. RGW 16.2 does not: do not build on it. */
-  readonly nextMarker: string | null;
 }
 
 /** Where a list stands: behind a key, or behind everything under a common prefix. */
@@ -42,9 +40,6 @@ export interface ListPosition {
   readonly kind: "key" | "prefix";
   readonly text: string;
 }
-
-/** The longest key S3 takes, in bytes of UTF-8. */
-const maxKeyBytes = 1024;
 
 /** Compares two texts by their UTF-8 bytes; negative when `left` stands first. */
 export function compareKeys(left: string, right: string): number {
@@ -71,25 +66,6 @@ export function commonPrefixOf(key: string, prefix: string, delimiter: string): 
   return at === -1 ? null : key.slice(0, at + delimiter.length);
 }
 
-// The greatest UTF-8 sequences of four, three, two and one bytes.
-const greatest = ["\u{10ffff}", "\uffff", "\u07ff", "\u007f"] as const;
-
-/**
- * The greatest key of at most 1024 bytes that begins with `prefix`; listing after it leaves out all of
- * the prefix and nothing else. AWS would list the prefix again after the prefix alone; RGW 16.2 not.
- */
-export function lastKeyUnder(prefix: string): string {
-  let left = maxKeyBytes - Buffer.byteLength(prefix);
-  let key = prefix;
-  for (const [index, text] of greatest.entries()) {
-    const bytes = 4 - index;
-    const count = Math.max(0, Math.floor(left / bytes));
-    key += text.repeat(count);
-    left -= count * bytes;
-  }
-  return key;
-}
-
 /**
  * The text after which a list goes on, exclusive. A position inside a rolled-up prefix stands behind
  * all of it: S3 gives no prefix that is not greater than the marker.
@@ -98,16 +74,4 @@ export function resumeText(position: ListPosition, prefix: string, delimiter: st
   if (position.kind === "prefix") return lastKeyUnder(position.text);
   const group = commonPrefixOf(position.text, prefix, delimiter);
   return group === null ? position.text : lastKeyUnder(group);
-}
-
-/**
- * The delimiter to ask an upstream with; `""`: none, and we roll up alone. RGW 16.2 finds a delimiter
- * of several characters also where it begins inside the prefix (`/` and `//`), and then goes on too far
- * behind a key such as `//`: its own pages lose the keys that follow.
- */
-export function upstreamDelimiter(prefix: string, delimiter: string): string {
-  for (let length = 1; length < delimiter.length; length += 1) {
-    if (prefix.endsWith(delimiter.slice(0, length))) return "";
-  }
-  return delimiter;
 }

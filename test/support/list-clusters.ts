@@ -1,5 +1,5 @@
 // Clusters in memory that answer lists in the documents of S3, and the operations over them: what the
-// properties of merged lists are shown on. They differ as real ones do (ListHabit), give fewer rows than
+// properties of merged lists are shown on. They differ as real ones do (ListHabits), give fewer rows than
 // asked for, and know keys, versions, uploads and buckets that a test says they hold.
 
 import type {
@@ -17,18 +17,18 @@ import {
 import type { BucketRecord, ClusterRecord } from "../../proxy/placement/records.ts";
 import { handleKeys } from "../../proxy/placement/sealed-text.ts";
 import type { QueryList } from "../../proxy/s3/headers.ts";
-import { commonPrefixOf } from "../../proxy/s3/listing.ts";
 import type { ClusterId } from "../../proxy/s3/names.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
 import type { S3Operation } from "../../proxy/s3/operation.ts";
 import { encodePath } from "../../proxy/s3/percent.ts";
 import { queryValue } from "../../proxy/s3/query.ts";
 import { element, group, readXml, s3Document, type XmlElement } from "../../proxy/s3/xml.ts";
+import { type ListHabits, listedRows } from "./list-habits.ts";
 import { bucketNamed, clusterNamed } from "./placement-names.ts";
-import { type ListHabit, listPage, sortedKeys } from "./s3-list-cluster.ts";
+import { listPage } from "./s3-list-cluster.ts";
 
 export interface HeldLists {
-  readonly habit: ListHabit;
+  readonly habits: ListHabits;
   /** The most rows of a page, whatever is asked for. */
   readonly limit: number;
   /** Key → its versions, newest first. Lists of objects show them as the ETag. */
@@ -191,14 +191,14 @@ type Parameter = (name: string) => string;
 function objectsDocument(held: HeldLists, text: Parameter): string {
   const after = text("start-after");
   const page = listPage(
-    sortedKeys(held.versions?.keys() ?? []),
+    [...(held.versions?.keys() ?? [])],
     {
       prefix: text("prefix"),
       delimiter: text("delimiter"),
       after: after === "" ? null : after,
       maxKeys: Math.min(Number(text("max-keys")), held.limit),
     },
-    { habit: held.habit, etag: "" },
+    { habits: held.habits, etag: "" },
   );
   return s3Document("ListBucketResult", [
     element("EncodingType", "url"),
@@ -218,62 +218,40 @@ function objectsDocument(held: HeldLists, text: Parameter): string {
   ]);
 }
 
-/** Versions of a key behind a marker: behind the version, none where the marker names none. */
-function versionsBehind(
-  key: string,
-  all: readonly string[],
-  marker: { readonly key: string; readonly version: string },
-): readonly string[] {
-  if (marker.key === "") return all;
-  const order = Buffer.compare(Buffer.from(key), Buffer.from(marker.key));
-  if (order !== 0) return order > 0 ? all : [];
-  if (marker.version === "") return [];
-  const at = all.indexOf(marker.version);
-  if (at === -1) throw new Error(`version ${marker.version} is not one of ${key} here`);
-  return all.slice(at + 1);
-}
-
-type VersionRow = readonly [key: string, version: string | null];
-
-function versionRows(held: HeldLists, text: Parameter): readonly VersionRow[] {
-  const [prefix, delimiter] = [text("prefix"), text("delimiter")];
-  const marker = { key: text("key-marker"), version: text("version-id-marker") };
-  const rows: VersionRow[] = [];
-  for (const key of sortedKeys(held.versions?.keys() ?? [])) {
-    if (!key.startsWith(prefix)) continue;
-    const rolled = commonPrefixOf(key, prefix, delimiter);
-    for (const version of versionsBehind(key, held.versions?.get(key) ?? [], marker)) {
-      if (rolled === null) rows.push([key, version]);
-      else if (rows.at(-1)?.[0] !== rolled) rows.push([rolled, null]);
-    }
-  }
-  return rows;
-}
-
 function versionsDocument(held: HeldLists, text: Parameter): string {
-  const rows = versionRows(held, text);
+  const asked = {
+    prefix: text("prefix"),
+    delimiter: text("delimiter"),
+    marker: text("key-marker"),
+    versionMarker: text("version-id-marker"),
+  };
+  const rows = listedRows(held.versions ?? new Map(), asked, held.habits);
   const page = rows.slice(0, Math.min(Number(text("max-keys")), held.limit));
   const truncated = page.length > 0 && page.length < rows.length;
-  const [nextKey = "", nextVersion = null] = truncated ? (page.at(-1) ?? []) : [];
+  const last = truncated ? page.at(-1) : undefined;
   return s3Document("ListVersionsResult", [
     element("IsTruncated", String(truncated)),
-    element("NextKeyMarker", nextKey),
-    element("NextVersionIdMarker", nextVersion ?? ""),
-    ...page.map(([name, version]) =>
-      version === null
-        ? group("CommonPrefixes", [element("Prefix", name)])
-        : group("Version", [element("Key", name), element("VersionId", version)]),
+    element("NextKeyMarker", last?.key ?? ""),
+    element("NextVersionIdMarker", last?.kind === "row" ? last.version : ""),
+    ...page.map((row) =>
+      row.kind === "prefix"
+        ? group("CommonPrefixes", [element("Prefix", row.key)])
+        : group("Version", [element("Key", row.key), element("VersionId", row.version)]),
     ),
   ]);
 }
 
 function uploadsDocument(held: HeldLists, text: Parameter): string {
   const marker = text("key-marker");
-  const after = `${marker}.${text("upload-id-marker")}`;
+  // A key ends before every longer one, in the order of keys.
+  const end = held.habits.has("ordersUploadsByName") ? "." : "\0";
+  const placeOf = (key: string, id: string): Buffer => Buffer.from(key + end + id);
+  const after = placeOf(marker, text("upload-id-marker"));
   const behind = (held.uploads ?? [])
-    .map((upload) => ({ ...upload, name: `${upload.key}.${upload.id}` }))
-    .filter(({ key, name }) => key.startsWith(text("prefix")) && (marker === "" || name > after))
-    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    .map((upload) => ({ ...upload, place: placeOf(upload.key, upload.id) }))
+    .filter(({ key }) => key.startsWith(text("prefix")))
+    .filter(({ place }) => marker === "" || Buffer.compare(place, after) > 0)
+    .toSorted((a, b) => Buffer.compare(a.place, b.place));
   const page = behind.slice(0, Math.min(Number(text("max-uploads")), held.limit));
   const last = page.at(-1);
   return s3Document("ListMultipartUploadsResult", [

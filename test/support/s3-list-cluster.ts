@@ -1,12 +1,8 @@
 // A bucket list in memory, as an oracle for the merge: the plain definition of S3's list over a set of
-// keys, and the ways in which real upstreams differ when a list goes on inside a common prefix.
+// keys, or a cluster's with its habits.
 
-import {
-  commonPrefixOf,
-  compareKeys,
-  type ListEntry,
-  type ListPage,
-} from "../../proxy/s3/listing.ts";
+import type { ListEntry, ListPage } from "../../proxy/s3/listing.ts";
+import { type ListHabits, listedRows } from "./list-habits.ts";
 
 export interface ListQuestion {
   readonly prefix: string;
@@ -14,12 +10,6 @@ export interface ListQuestion {
   readonly maxKeys: number;
   readonly after: string | null;
 }
-
-/**
- * `plain`: rolls up the keys behind `after`, so a prefix comes again if `after` lies inside of it.
- * `skipping`: leaves out such a prefix, as RGW 16.2 does. `flat`: knows no delimiter.
- */
-export type ListHabit = "plain" | "skipping" | "flat";
 
 export function entryOf(key: string, etag: string): ListEntry {
   return { key, lastModified: null, etag, size: "1", storageClass: null, owner: null, extra: [] };
@@ -30,29 +20,25 @@ export function sortedKeys(keys: Iterable<string>): readonly string[] {
   return [...new Set(keys)].toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-/** Answers one page over `keys`, which are sorted. */
+/** Answers one page over `keys`. */
 export function listPage(
   keys: readonly string[],
   question: ListQuestion,
-  options: { readonly habit: ListHabit; readonly etag: string },
+  options: { readonly habits: ListHabits; readonly etag: string },
 ): ListPage {
-  const { prefix, maxKeys, after } = question;
-  const delimiter = options.habit === "flat" ? "" : question.delimiter;
-  const skipped = after === null ? null : commonPrefixOf(after, prefix, delimiter);
-  const entries: ListEntry[] = [];
-  const commonPrefixes: string[] = [];
-  let truncated = false;
-  for (const key of keys) {
-    if (!key.startsWith(prefix) || (after !== null && compareKeys(key, after) <= 0)) continue;
-    const group = commonPrefixOf(key, prefix, delimiter);
-    if (group !== null && group === commonPrefixes.at(-1)) continue;
-    if (options.habit === "skipping" && group !== null && group === skipped) continue;
-    if (entries.length + commonPrefixes.length === maxKeys) {
-      truncated = maxKeys > 0;
-      break;
-    }
-    if (group === null) entries.push(entryOf(key, options.etag));
-    else commonPrefixes.push(group);
-  }
-  return { entries, commonPrefixes, truncated, nextContinuationToken: null, nextMarker: null };
+  const { maxKeys, after } = question;
+  const rows = listedRows(
+    new Map(keys.map((key) => [key, ["null"]])),
+    { ...question, marker: after ?? "", versionMarker: "" },
+    options.habits,
+  );
+  const page = rows.slice(0, maxKeys);
+  const named = (wanted: "row" | "prefix"): readonly string[] =>
+    page.flatMap(({ kind, key }) => (kind === wanted ? [key] : []));
+  return {
+    entries: named("row").map((key) => entryOf(key, options.etag)),
+    commonPrefixes: named("prefix"),
+    truncated: maxKeys > 0 && page.length < rows.length,
+    nextContinuationToken: null,
+  };
 }

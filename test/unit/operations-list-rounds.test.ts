@@ -7,6 +7,7 @@ import { listUploads } from "../../proxy/operations/upload-listing.ts";
 import { listVersions } from "../../proxy/operations/version-listing.ts";
 import { childrenOf } from "../../proxy/s3/xml.ts";
 import { type HeldLists, overClusters, rootOf } from "../support/list-clusters.ts";
+import { noHabits } from "../support/list-habits.ts";
 
 t.test(
   "a page of many keys reads each cluster's share, and whoever has more is asked again",
@@ -19,7 +20,7 @@ t.test(
     const number = (index: number): string => String(index).padStart(5, "0");
     const even = [0, 1, 2, 3].map((part): HeldLists => {
       return {
-        habit: "plain",
+        habits: noHabits,
         limit: 1000,
         versions: keysOf(2500, (index) => number(index * 4 + part)),
       };
@@ -32,8 +33,8 @@ t.test(
       [0, 1, 2, 3].map((part) => `c${part} ListObjectsV2 max-keys=308`),
     );
     const lopsided = overClusters([
-      { habit: "plain", limit: 1000, versions: keysOf(5000, number) },
-      { habit: "plain", limit: 1000, versions: keysOf(3, (index) => `z${index}`) },
+      { habits: noHabits, limit: 1000, versions: keysOf(5000, number) },
+      { habits: noHabits, limit: 1000, versions: keysOf(3, (index) => `z${index}`) },
     ]);
     const full = rootOf(
       (await listObjects(lopsided.ask("ListObjectsV2", []), lopsided.ports)).body,
@@ -49,7 +50,7 @@ t.test(
 
 t.test("all clusters are asked before one has answered", async (t) => {
   const held: HeldLists = {
-    habit: "plain",
+    habits: noHabits,
     limit: 1000,
     versions: new Map([["k", ["null"]]]),
     uploads: [{ key: "k", id: "1" }],

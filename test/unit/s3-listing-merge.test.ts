@@ -7,15 +7,16 @@ import {
   compareKeys,
   type ListPage,
   type ListPosition,
-  lastKeyUnder,
   resumeText,
 } from "../../proxy/s3/listing.ts";
 import { ListMerge, type MergedPage } from "../../proxy/s3/listing-merge.ts";
-import { entryOf, type ListHabit, listPage, sortedKeys } from "../support/s3-list-cluster.ts";
+import { lastKeyUnder, upstreamDelimiter } from "../../proxy/s3/rgw-list-habits.ts";
+import { type ListHabits, listHabitNames, noHabits, rgwHabits } from "../support/list-habits.ts";
+import { entryOf, listPage, sortedKeys } from "../support/s3-list-cluster.ts";
 
 interface Cluster {
   readonly keys: readonly string[];
-  readonly habit: ListHabit;
+  readonly habits: ListHabits;
 }
 
 interface Asked {
@@ -39,8 +40,13 @@ function mergedPage(
       if (cluster === undefined) throw new Error("no such cluster");
       const page = listPage(
         cluster.keys,
-        { ...asked, after: need.after, maxKeys: Math.min(need.maxKeys, options.upstreamLimit) },
-        { habit: cluster.habit, etag: String(need.cursor) },
+        {
+          prefix: asked.prefix,
+          delimiter: upstreamDelimiter(asked.prefix, asked.delimiter),
+          after: need.after,
+          maxKeys: Math.min(need.maxKeys, options.upstreamLimit),
+        },
+        { habits: cluster.habits, etag: String(need.cursor) },
       );
       const result = merge.feed(need.cursor, page);
       if (result.kind === "fault") throw new Error(result.fault);
@@ -75,7 +81,7 @@ function texts(pages: readonly MergedPage[]): { keys: string[]; prefixes: string
 }
 
 const whole = { maxKeys: 1_000_000, after: null };
-const oracle = { habit: "plain", etag: "" } as const;
+const oracle = { habits: noHabits, etag: "" } as const;
 
 // Few letters, so that prefixes and delimiters collide; U+E000–U+FFFF against U+10000 and up, where
 // UTF-16 order differs from byte order; the greatest characters of each length.
@@ -86,6 +92,8 @@ const letter = fc.constantFrom(
   "/",
   "//",
   "-",
+  "_",
+  "_",
   "\u007f",
   "\u07ff",
   "\ue000",
@@ -94,13 +102,16 @@ const letter = fc.constantFrom(
   "\u{10ffff}",
 );
 const word = fc.array(letter, { minLength: 1, maxLength: 5 }).map((letters) => letters.join(""));
-const delimiters = fc.constantFrom("", "/", "/", "//", "a", "😀", "ab", "\uffff", "/-/");
+const delimiters = fc.constantFrom("", ..."/ / // a 😀 ab \uffff /-/ _ _ __ _/".split(" "));
 const prefixes = fc.oneof(fc.constant(""), word, fc.constantFrom("a/", "a", "/", "😀"));
-const habits = fc.constantFrom<ListHabit>("plain", "skipping", "flat");
+const habits = fc.oneof(
+  fc.constantFrom(noHabits, rgwHabits, rgwHabits),
+  fc.subarray([...listHabitNames]).map((names): ListHabits => new Set(names)),
+);
 
 void t.test("pages over several clusters are the list of their union", async (t) => {
   const layout = fc.record({
-    holdings: fc.array(fc.record({ keys: fc.array(word, { maxLength: 25 }), habit: habits }), {
+    holdings: fc.array(fc.record({ keys: fc.array(word, { maxLength: 25 }), habits }), {
       minLength: 1,
       maxLength: 4,
     }),
@@ -112,9 +123,9 @@ void t.test("pages over several clusters are the list of their union", async (t)
   });
   fc.assert(
     fc.property(layout, ({ holdings, shared, prefix, delimiter, maxKeys, upstreamLimit }) => {
-      const clusters = holdings.map(({ keys, habit }) => ({
+      const clusters = holdings.map(({ keys, habits }) => ({
         keys: sortedKeys([...keys, ...shared]),
-        habit,
+        habits,
       }));
       const union = sortedKeys(clusters.flatMap(({ keys }) => keys));
       const wanted = listPage(union, { ...whole, prefix, delimiter }, oracle);
@@ -142,11 +153,11 @@ void t.test("a list goes on behind any marker as if the rest alone were there", 
   fc.assert(
     fc.property(
       fc.array(word, { maxLength: 30 }),
-      fc.record({ prefix: prefixes, delimiter: delimiters, marker: word, habit: habits }),
-      (keys, { prefix, delimiter, marker, habit }) => {
+      fc.record({ prefix: prefixes, delimiter: delimiters, marker: word, habits }),
+      (keys, { prefix, delimiter, marker, habits }) => {
         const clusters = [0, 1].map((part) => ({
           keys: sortedKeys(keys.filter((_, index) => index % 2 === part)),
-          habit,
+          habits,
         }));
         const asked = { prefix, delimiter, maxKeys: 1000 };
         const page = mergedPage(clusters, asked, {
@@ -219,7 +230,6 @@ function page(over: Partial<ListPage>): ListPage {
     commonPrefixes: [],
     truncated: false,
     nextContinuationToken: null,
-    nextMarker: null,
     ...over,
   };
 }

@@ -181,7 +181,6 @@ void t.test("reads RGW's page", async (t) => {
       commonPrefixes: ["a+b/"],
       truncated: true,
       nextContinuationToken: "c d%2F\r",
-      nextMarker: null,
     },
   });
 });
@@ -194,7 +193,6 @@ void t.test("reads AWS's spelling: a blank as plus, slashes raw, V1 with marker"
   t.equal(page.entries[0]?.key, "a b+/c*");
   t.equal(page.entries[0]?.owner, null);
   t.equal(page.entries[0]?.extra[0]?.name, "ChecksumAlgorithm");
-  t.equal(page.nextMarker, "a b");
 });
 
 void t.test("takes keys as they stand when the answer does not say that it encodes", async (t) => {

@@ -12,13 +12,12 @@ import {
 } from "../../proxy/s3/upload-list.ts";
 import type { VersionPage } from "../../proxy/s3/version-list.ts";
 import {
-  mergeVersionPages,
+  readVersionListRequest,
   readVersionPage,
-  VersionStream,
   versionListDocument,
   versionListQuery,
 } from "../../proxy/s3/version-list.ts";
-import { childText } from "../../proxy/s3/xml.ts";
+import { VersionMerge } from "../../proxy/s3/version-merge.ts";
 
 // As RGW 16.2 writes it under encoding-type=url: keys encoded, markers and prefix not.
 const fromRgw = `<?xml version="1.0" encoding="UTF-8"?><ListVersionsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>v</Name><Prefix>a </Prefix><MaxKeys>2</MaxKeys><Delimiter>/</Delimiter><IsTruncated>true</IsTruncated><CommonPrefixes><Prefix>a /</Prefix></CommonPrefixes><KeyMarker></KeyMarker><VersionIdMarker></VersionIdMarker><NextKeyMarker>a é&amp;</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker><Version><Key>a é&amp;</Key><VersionId>v3</VersionId><IsLatest>true</IsLatest><ETag>&quot;9d&quot;</ETag><Owner><ID>o</ID></Owner><Type>Normal</Type></Version><DeleteMarker><Key>a é&amp;</Key><VersionId>v2</VersionId><IsLatest>false</IsLatest></DeleteMarker></ListVersionsResult>`;
@@ -34,8 +33,8 @@ t.test("a cluster's list of versions is kept, names and markers encoded as asked
     versionIdMarker: "m",
     encodingType: "url",
   } as const;
-  const page = mergeVersionPages([reading.page], 3);
-  const text = versionListDocument(request, { bucket: "ours", page });
+  const { items, truncated } = reading.page;
+  const text = versionListDocument(request, { bucket: "ours", items, truncated });
   for (const part of [
     "<Name>ours</Name><Prefix>a%20</Prefix><KeyMarker>a%25</KeyMarker>",
     "<VersionIdMarker>m</VersionIdMarker><NextKeyMarker>a%20%C3%A9%26</NextKeyMarker>",
@@ -47,7 +46,10 @@ t.test("a cluster's list of versions is kept, names and markers encoded as asked
   ]) {
     t.ok(text.includes(part), part);
   }
-  const plain = versionListDocument({ ...request, encodingType: null }, { bucket: "b", page });
+  const plain = versionListDocument(
+    { ...request, encodingType: null },
+    { bucket: "b", items, truncated },
+  );
   t.ok(plain.includes("<NextKeyMarker>a é&amp;</NextKeyMarker>"));
   t.notOk(plain.includes("EncodingType"));
 });
@@ -65,91 +67,6 @@ t.test("what is no list of versions is not taken for one", async (t) => {
   }
 });
 
-/** What a cluster that holds these (key, versions) answers. */
-function clusterPage(
-  held: ReadonlyMap<string, readonly string[]>,
-  after: { readonly key: string; readonly versionId: string | null } | null,
-  maxKeys: number,
-): VersionPage {
-  const all = [...held]
-    .toSorted(([a], [b]) => compareKeys(a, b))
-    .flatMap(([key, versions]) => versions.map((version) => ({ key, version })));
-  const start =
-    after === null
-      ? 0
-      : all.findLastIndex(
-          ({ key, version }) =>
-            compareKeys(key, after.key) < 0 ||
-            (key === after.key && (after.versionId === null || version === after.versionId)),
-        ) + 1;
-  const rows = all.slice(start, start + maxKeys);
-  const text = rows
-    .map(
-      ({ key, version }) => `<Version><Key>${key}</Key><VersionId>${version}</VersionId></Version>`,
-    )
-    .join("");
-  const truncated = start + rows.length < all.length;
-  const reading = readVersionPage(
-    Buffer.from(
-      `<ListVersionsResult><IsTruncated>${truncated}</IsTruncated>${text}</ListVersionsResult>`,
-    ),
-  );
-  if (reading.kind === "error") throw new Error(reading.fault);
-  return reading.page;
-}
-
-t.test("the versions of several clusters are those of the keys' first holders", async (t) => {
-  const cluster = fc.dictionary(
-    fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{1f600}"), minLength: 1, maxLength: 3 }),
-    fc.integer({ min: 1, max: 3 }),
-    { maxKeys: 8 },
-  );
-  fc.assert(
-    fc.property(
-      fc.array(cluster, { minLength: 2, maxLength: 3 }),
-      fc.integer({ min: 1, max: 5 }),
-      (given, maxKeys) => {
-        const clusters = given.map(
-          (keys, index) =>
-            new Map(
-              Object.entries(keys).map(([key, count]) => [
-                key,
-                Array.from({ length: count }, (_, at) => `${key}-${index}-${at}`),
-              ]),
-            ),
-        );
-        const expected = [...new Set(clusters.flatMap((held) => [...held.keys()]))]
-          .toSorted(compareKeys)
-          .flatMap((key) => clusters.find((held) => held.has(key))?.get(key) ?? []);
-        // A key stays with its holder from page to page only where clusters know the marker's version;
-        // so shadowed keys are left out of paging here.
-        const shadowed = clusters.some((held, at) =>
-          clusters.some((other, below) => below > at && [...held.keys()].some((k) => other.has(k))),
-        );
-        const most = shadowed ? 1000 : maxKeys;
-        const seen: string[] = [];
-        let after: { readonly key: string; readonly versionId: string | null } | null = null;
-        for (let turn = 0; turn < 100; turn += 1) {
-          const from = after;
-          const page = mergeVersionPages(
-            clusters.map((held) => clusterPage(held, from, most)),
-            most,
-          );
-          for (const item of page.items) {
-            if (item.kind === "version") seen.push(childText(item.node, "VersionId") ?? "");
-          }
-          if (page.items.length > most) return false;
-          if (!page.truncated) break;
-          after = page.next;
-        }
-        return seen.join() === expected.join();
-      },
-    ),
-    { numRuns: 300 },
-  );
-  t.pass("300 bucket contents");
-});
-
 function answered(truncated: boolean, inner: string): VersionPage {
   const reading = readVersionPage(
     Buffer.from(
@@ -160,39 +77,96 @@ function answered(truncated: boolean, inner: string): VersionPage {
   return reading.page;
 }
 
+function versions(...rows: readonly string[]): string {
+  return rows
+    .map((row) => row.split(" "))
+    .map(([key, id]) => `<Version><Key>${key}</Key><VersionId>${id}</VersionId></Version>`)
+    .join("");
+}
+
+const request = {
+  prefix: "",
+  delimiter: "",
+  maxKeys: 2,
+  keyMarker: "",
+  versionIdMarker: "",
+  encodingType: null,
+} as const;
+const start = { keyMarker: "", versionIdMarker: "" };
+
+function textsOf(merge: VersionMerge): readonly string[] | null {
+  return merge.result()?.items.map(({ text }) => text) ?? null;
+}
+
 t.test("a cluster is asked until it gave a page, or has no more", async (t) => {
-  const request = {
-    prefix: "a/",
-    delimiter: "//",
-    maxKeys: 2,
-    keyMarker: "",
-    versionIdMarker: "",
-    encodingType: null,
-  };
-  const start = { keyMarker: "", versionIdMarker: "" };
-  const stream = new VersionStream(request, start);
+  const rolled = { ...request, prefix: "a/", delimiter: "//" };
+  const merge = new VersionMerge({ request: rolled, starts: [start], plain: true });
   const empty = answered(true, "<NextKeyMarker>a/0</NextKeyMarker>");
-  t.equal(stream.feed(empty), "taken");
-  t.strictSame(stream.need, { keyMarker: "a/0", versionIdMarker: "" }, "empty is not the end");
-  t.equal(stream.feed(empty), "stalled");
-  t.strictSame(versionListQuery(request, { keyMarker: "a/0", versionIdMarker: "" }), [
+  t.equal(merge.feed(0, empty), "taken");
+  const need = { cursor: 0, prefix: "a/", delimiter: "", maxKeys: 2 };
+  const asked = { ...need, keyMarker: "a/0", versionIdMarker: "" };
+  t.strictSame(merge.needs(), [asked], "empty is not the end, and // is rolled up here");
+  t.strictSame(versionListQuery(asked), [
     ["versions", null],
     ["max-keys", "2"],
     ["prefix", "a/"],
     ["key-marker", "a/0"],
   ]);
-  const rolling = new VersionStream(request, start);
-  const version = (key: string): string =>
-    `<Version><Key>${key}</Key><VersionId>null</VersionId></Version>`;
-  rolling.feed(answered(true, version("a/1") + version("a/b//1")));
-  t.equal(Buffer.byteLength(rolling.need?.keyMarker ?? ""), 1024, "behind all of the prefix");
-  rolling.feed(answered(false, ""));
-  t.match(rolling.page(), {
+  t.equal(merge.feed(0, empty), "stalled");
+  const rolling = new VersionMerge({ request: rolled, starts: [start], plain: true });
+  rolling.feed(0, answered(true, versions("a/1 null", "a/b//1 null")));
+  const [next] = rolling.needs();
+  t.equal(Buffer.byteLength(next?.keyMarker ?? ""), 1024, "behind all of the prefix");
+  t.equal(next?.maxKeys, 1, "only to know whether anything follows");
+  rolling.feed(0, answered(false, ""));
+  t.match(rolling.result(), {
     items: [{ text: "a/1" }, { kind: "prefix", text: "a/b//" }],
     truncated: false,
   });
-  const lost = new VersionStream(request, start);
-  t.equal(lost.feed(answered(true, "")), "stalled", "it does not say where it goes on");
+  const lost = new VersionMerge({ request, starts: [start], plain: true });
+  t.equal(lost.feed(0, answered(true, "")), "stalled", "it does not say where it goes on");
+});
+
+t.test("behind a key alone its versions are left out, should they come again", async (t) => {
+  const from = { keyMarker: "k", versionIdMarker: "" };
+  const merge = new VersionMerge({ request, starts: [from], plain: false });
+  merge.feed(0, answered(true, versions("k 3", "k 2")));
+  t.match(merge.needs(), [{ keyMarker: "k", versionIdMarker: "2", maxKeys: 2 }]);
+  merge.feed(0, answered(false, versions("k 1", "l 1")));
+  t.strictSame(textsOf(merge), ["l"]);
+});
+
+t.test("behind null of a versioned key the key's own versions are read first", async (t) => {
+  const from = { keyMarker: "k", versionIdMarker: "null" };
+  const merge = new VersionMerge({ request, starts: [from], plain: false });
+  const own = { cursor: 0, prefix: "k", delimiter: "", maxKeys: 2 };
+  t.strictSame(merge.needs(), [{ ...own, keyMarker: "", versionIdMarker: "" }]);
+  merge.feed(0, answered(true, versions("k 2", "k null")));
+  t.strictSame(merge.needs(), [{ ...own, keyMarker: "k", versionIdMarker: "2" }]);
+  merge.feed(0, answered(true, versions("k null", "k 1", "kk 5")));
+  const rest = { cursor: 0, prefix: "", delimiter: "", maxKeys: 1 };
+  t.strictSame(merge.needs(), [{ ...rest, keyMarker: "k", versionIdMarker: "" }]);
+  merge.feed(0, answered(true, versions("k 2")));
+  merge.feed(0, answered(true, versions("kk 5")));
+  t.strictSame(textsOf(merge), ["k", "kk"]);
+  const plain = new VersionMerge({ request, starts: [from], plain: true });
+  t.match(plain.needs(), [{ keyMarker: "k", versionIdMarker: "" }], "it has no others");
+});
+
+t.test("a full page asks on where another cluster's key may be all that follows", async (t) => {
+  const merge = new VersionMerge({ request, starts: [start, start], plain: false });
+  merge.feed(0, answered(false, versions("k 2", "k 1")));
+  merge.feed(1, answered(true, versions("k b", "k a")));
+  t.match(merge.needs(), [{ cursor: 1, keyMarker: "k", versionIdMarker: "a", maxKeys: 1 }]);
+  merge.feed(1, answered(false, versions("k 0")));
+  t.match(merge.result(), { truncated: false });
+});
+
+t.test("a version without a key is no place in a list", async (t) => {
+  t.match(readVersionListRequest([["version-id-marker", "v"]]), {
+    error: { code: "InvalidArgument" },
+  });
+  t.match(readVersionListRequest([["version-id-marker", ""]]), { kind: "request" });
 });
 
 const noMarker: UploadListRequest = {
