@@ -18,6 +18,7 @@ import {
   PutBucketCorsCommand,
   PutBucketVersioningCommand,
   PutObjectCommand,
+  PutObjectLockConfigurationCommand,
   PutObjectTaggingCommand,
 } from "@aws-sdk/client-s3";
 import t from "tap";
@@ -121,6 +122,39 @@ withLab(t, [], async (lab, test) => {
     }
     t.equal(seen.length, keys.length * 2 + 1);
     t.equal(new Set(seen).size, seen.length);
+  });
+
+  test("a spread bucket becomes versioned in one request; one refused leaves it", async (t) => {
+    const Bucket = "op-becomes";
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    const statuses = async (): Promise<readonly (string | null)[]> =>
+      await Promise.all(
+        (["a", "b"] as const).map(async (cluster) => {
+          const asked = lab.direct(cluster).send(new GetBucketVersioningCommand({ Bucket }));
+          return await asked.then(
+            ({ Status }) => Status ?? "never",
+            () => null,
+          );
+        }),
+      );
+    const write = (Status: "Enabled" | "Suspended", MFADelete?: "Enabled") =>
+      s3.send(
+        new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status, MFADelete } }),
+      );
+    // The cluster's own word, once the bucket is on its way.
+    await t.rejects(write("Enabled", "Enabled"), { name: "AccessDenied" });
+    const ObjectLockConfiguration = { ObjectLockEnabled: "Enabled" } as const;
+    await t.rejects(
+      s3.send(new PutObjectLockConfigurationCommand({ Bucket, ObjectLockConfiguration })),
+      { name: "InvalidBucketState" },
+    );
+    t.strictSame(await statuses(), ["never", "never"]);
+    t.equal((await write("Suspended")).$metadata.attempts, 1);
+    t.strictSame(new Set(await statuses()), new Set(["Suspended", null]));
+    // Why a bucket on several clusters may not be: it has versions from now on.
+    const { DeleteMarker } = await s3.send(new DeleteObjectCommand({ Bucket, Key: "k" }));
+    t.equal(DeleteMarker, true);
   });
 
   test("open uploads of both clusters are one list in key order", async (t) => {
