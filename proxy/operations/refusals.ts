@@ -193,8 +193,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     operations: "every operation",
     why: "a cluster answers what is not S3: a redirect, or a document too long or unreadable",
     from: {
-      "operations/copy-answer.ts": 1,
-      "operations/copy-in-parts.ts": 1,
+      "operations/copy-refusal.ts": 1,
       "operations/delete-on-cluster.ts": 2,
       "operations/emptiness.ts": 1,
       "operations/list-buckets.ts": 1,
@@ -239,8 +238,8 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: copies,
-    why: "the source is not given whole, or a part of the copy is refused",
-    from: { "operations/source-read.ts": 2, "operations/copy-in-parts.ts": 1 },
+    why: "the source is not given whole, or a cluster fails at a part of the copy",
+    from: { "operations/source-read.ts": 1, "operations/copy-refusal.ts": 2 },
   },
   {
     operations: "every operation",
@@ -301,8 +300,8 @@ const slowDown: readonly Omit<RefusalRow, "code">[] = [
     why: "the object changed while it was read",
     from: {
       "operations/conditional-read.ts": 1,
+      "operations/copy-refusal.ts": 1,
       "operations/part-sizes.ts": 1,
-      "operations/source-read.ts": 1,
     },
   },
 ];
