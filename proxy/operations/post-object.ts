@@ -24,10 +24,12 @@ import type {
   OperationPorts,
   OperationRequest,
 } from "./context.ts";
+import { giveSettings } from "./form-settings.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
 import { PieceBuffer, readWhole } from "./piece-buffer.ts";
 import { discard, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import { uploadErrand } from "./upload-errand.ts";
 
 /** S3 User Guide "Amazon S3 multipart upload limits": smallest part but the last. */
 const minPartBytes = 5 * 1024 * 1024;
@@ -118,7 +120,8 @@ async function putInParts(
       isOpen = false;
       const answer = await complete(request, sent, { ...at, uploadId });
       isOpen = answer.status >= 400 && answer.status < 500;
-      return answer;
+      if (answer.status !== 200) return answer;
+      return await giveSettings(request, answer, at);
     } catch (caught) {
       isOpen ||= caught instanceof S3Error && caught.status < 500;
       throw caught;
@@ -210,7 +213,7 @@ async function complete(
   return { status: 200, headers: [...fields, ["etag", etag]], body: null, cluster };
 }
 
-/** Leaves nothing behind, as far as it can; the client may be gone, and its answer is settled. */
+/** Whether the client is still there or not; where its cluster went away, once that is back. */
 async function abort(request: OperationRequest, at: AtUpload): Promise<void> {
   const { cluster, ports, uploadId } = at;
   const query: QueryList = [["uploadId", uploadId]];
@@ -220,9 +223,13 @@ async function abort(request: OperationRequest, at: AtUpload): Promise<void> {
     headers: [],
   });
   try {
-    await discard(await ports.upstream.send(cluster, aborting, new AbortController().signal));
+    const response = await ports.upstream.send(cluster, aborting, new AbortController().signal);
+    await discard(response);
+    if (response.status < 300 || response.status === 404) return;
+    throw new Error(`The abort is answered with status ${response.status}`);
   } catch (caught) {
     ports.log.write("warn", "form.upload_left", { cluster, cause: String(caught) });
+    ports.unfinished.add(uploadErrand(cluster, aborting, ports));
   }
 }
 

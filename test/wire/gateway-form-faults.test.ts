@@ -165,6 +165,21 @@ t.test("a long form is aborted, but never behind a Complete without a clear answ
   }
 });
 
+t.test("an upload that cannot be aborted now is aborted later", async (t) => {
+  const parts = [field("key", "k"), ...signedFields(conditions)];
+  const body = formBody([...parts, file(randomBytes(6 * 1024 * 1024))]);
+  for (const fault of ["reset", { status: 503, code: "SlowDown" }, { status: 403 }] as const) {
+    const headgate = await start(t, { clusters: { a: 1 } });
+    headgate.clusters["a"]?.setFault(({ method, target }) =>
+      method === "DELETE" ? fault : target.includes("partNumber=2") ? "reset" : null,
+    );
+    t.equal((await post(headgate, body)).status, 503);
+    const left = headgate.logLines.filter(({ event }) => event === "unfinished.added");
+    t.match(left, [{ fields: { errand: "abort", cluster: "a", bucket } }]);
+    t.equal((await openUploads(headgate)).length, 1);
+  }
+});
+
 t.test("more forms than there is memory for are asked to come back", async (t) => {
   const headgate = await start(t, { clusters: { a: 1 } });
   const whole = formBody([field("key", "k"), ...signedFields(conditions), file(Buffer.alloc(5e6))]);
