@@ -132,7 +132,7 @@ void t.test("merges buckets by name with the earliest date", async (t) => {
 
 void t.test("pages through merged buckets", async (t) => {
   const buckets = ["a1", "a2", "a3", "b1"].map((name) => bucket(name, ""));
-  const request = { prefix: "a", maxBuckets: 2, continuationToken: null };
+  const request = { prefix: "a", region: "", maxBuckets: 2, continuationToken: null };
   const names = (after: string | null): readonly unknown[] => {
     const page = bucketPage(buckets, request, after);
     return [page.buckets.map(({ name }) => name), page.truncated, page.last];
@@ -146,7 +146,7 @@ void t.test("pages through merged buckets", async (t) => {
 void t.test("reads a ListBuckets request", async (t) => {
   t.strictSame(readListBucketsRequest([["max-buckets", "10000"]]), {
     kind: "request",
-    request: { prefix: "", maxBuckets: 10_000, continuationToken: null },
+    request: { prefix: "", region: "", maxBuckets: 10_000, continuationToken: null },
   });
   for (const text of ["0", "10001", "-1", "x", "1.0"]) {
     const reading = readListBucketsRequest([["max-buckets", text]]);
@@ -334,6 +334,15 @@ void t.test("rewrites the names in ListParts and keeps all else", async (t) => {
   const encoded = rgw.replace("<Bucket>", "<EncodingType>url</EncodingType><Bucket>");
   const reading = rewriteListParts(encoded, identity);
   t.match(reading.kind === "document" ? reading.document : "", "<Key>a%26b%0D</Key>");
+  // An RGW says of a page of no parts that more follow, and versitygw shows all of them.
+  const endless = rgw.replace("<IsTruncated>false", "<MaxParts>1</MaxParts><IsTruncated>true");
+  const none = rewriteListParts(endless, identity, true);
+  const text = none.kind === "document" ? none.document : "";
+  t.match(text, "<MaxParts>0</MaxParts><IsTruncated>false</IsTruncated>");
+  t.notMatch(text, /<Part>|<NextPartNumberMarker>/);
+  // No name is looked up where names of objects are.
+  const odd = rgw.replace("<Part>", "<constructor>x</constructor><Part>");
+  t.match(rewriteListParts(odd, identity), { document: /<constructor>x</ });
   for (const body of ["<Error/>", "<ListPartsResult/>"]) {
     t.strictSame(rewriteListParts(body, identity), { kind: "error", fault: "unexpected" });
   }
