@@ -23,7 +23,7 @@ function served(scope: OperationFacts["scope"]): readonly Named[] {
 const initiated =
   "<InitiateMultipartUploadResult><UploadId>2~x</UploadId></InitiateMultipartUploadResult>";
 
-/** What the settings of an object are answered with; others may be empty. */
+/** What questions for settings are answered with, the first that fits. */
 const settings: readonly (readonly [RegExp, string])[] = [
   [/[?&]uploads=/, initiated],
   [/^GET \S*\/\S+[?&]acl=/, "<AccessControlPolicy/>"],
@@ -31,6 +31,7 @@ const settings: readonly (readonly [RegExp, string])[] = [
   [/^GET \S*[?&]retention=/, "<Retention/>"],
   [/^GET \S*\/\S+[?&]tagging=/, "<Tagging/>"],
   [/^GET \S*[?&]torrent=/, "d8:announce0:e"],
+  [/^GET /, "<Setting/>"],
 ];
 
 async function open(t: Test) {
@@ -46,6 +47,7 @@ async function open(t: Test) {
   await s3.send(new CreateBucketCommand({ Bucket: "routed" }));
   const said = (line: string): Said => ({
     status: line.startsWith("DELETE") ? 204 : 200,
+    headers: { "x-rgw-object-type": "Normal" },
     body: settings.find(([asked]) => asked.test(line))?.[1] ?? "",
   });
   for (const cluster of [a, b]) cluster.say = said;
