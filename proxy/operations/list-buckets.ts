@@ -3,6 +3,7 @@
 
 import { isUnmade } from "../placement/discovery.ts";
 import type { UpstreamResponse } from "../placement/ports.ts";
+import type { ClusterRecord } from "../placement/records.ts";
 import { openText, sealText } from "../placement/sealed-text.ts";
 import type { BucketList, ListBucketsRequest, ListedBucket } from "../s3/bucket-document.ts";
 import {
@@ -21,7 +22,7 @@ import { heldList, readHeld } from "./held-list.ts";
 import type { ListHold } from "./list-room.ts";
 import { documentAnswer, upstreamRequest } from "./send.ts";
 
-type Ports = Omit<ListPorts, "membership"> & Pick<OperationPorts, "identity" | "clock">;
+type Ports = Omit<ListPorts, "membership"> & Pick<OperationPorts, "identity" | "clock" | "facts">;
 
 const tokenPurpose = "headgate bucket list token";
 /** A name of 255 bytes, sealed, in base64url, with room. */
@@ -34,7 +35,7 @@ export async function listBuckets(
   const reading = readListBucketsRequest(request.query);
   if (reading.kind === "error") throw reading.error;
   const wanted = reading.request;
-  const binding = [request.tenant, wanted.prefix];
+  const binding = [request.tenant, wanted.prefix, wanted.region];
   const after = afterOf(wanted.continuationToken, binding, ports);
   return await heldList(request, ports, async (hold) => {
     const asking = { request, ports, hold };
@@ -55,13 +56,20 @@ async function mergedBuckets(
 ): Promise<string> {
   const { request, ports } = asking;
   const { binding, after } = place;
-  const clusters = [...ports.snapshots.current().clusters.values()]
-    .filter(({ value }) => value.state !== "removed")
-    .map(({ value }) => value.id);
+  const members = [...ports.snapshots.current().clusters.values()]
+    .map(({ value }) => value)
+    .filter(({ state }) => state !== "removed");
+  const clusters = members.map(({ id }) => id);
   const answers = await Promise.all(clusters.map((cluster) => askCluster(cluster, asking)));
   const lists = answers.filter((list) => list !== null);
   if (lists.length === 0) throw new S3Error("AccessDenied");
-  const merged = mergeBuckets(lists.map((list) => list.buckets));
+  const merged = mergeBuckets(
+    answers.flatMap((list, index) => {
+      const member = members[index];
+      const isThere = member !== undefined && isIn(wanted.region, member, ports);
+      return list !== null && isThere ? [list.buckets] : [];
+    }),
+  );
   const { buckets: named } = bucketPage(merged, { ...wanted, maxBuckets: null }, after);
   const most = wanted.maxBuckets ?? named.length;
   const areCallers = clusters.every((cluster) => ports.identity(cluster) !== "service");
@@ -74,6 +82,15 @@ async function mergedBuckets(
     continuationToken:
       page.truncated && page.last !== null ? tokenOf(page.last, binding, ports) : null,
   });
+}
+
+/**
+ * Whether a cluster's buckets are in that region. Those of an RGW are in whichever is asked for: what it is
+ * signed for need not be what it calls its own, and it leaves out none itself (16.2 and 18.2).
+ */
+function isIn(region: string, cluster: ClusterRecord, ports: Ports): boolean {
+  const isNamed = region === "" || region === cluster.region || region === cluster.id;
+  return isNamed || ports.facts(cluster.id).backend === "rgw";
 }
 
 /** Where every cluster knows the caller as the same user it says who that is; else we do. */

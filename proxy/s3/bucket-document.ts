@@ -132,6 +132,8 @@ function isEarlier(date: string, other: string): boolean {
 
 export interface ListBucketsRequest {
   readonly prefix: string;
+  /** Of `bucket-region`: only buckets there; `""`: wherever they are. */
+  readonly region: string;
   /** 1–10000; `null`: all. */
   readonly maxBuckets: number | null;
   readonly continuationToken: string | null;
@@ -154,6 +156,7 @@ export function readListBucketsRequest(query: QueryList): ListBucketsReading {
     kind: "request",
     request: {
       prefix: queryValue(query, "prefix") ?? "",
+      region: queryValue(query, "bucket-region") ?? "",
       maxBuckets,
       continuationToken: queryValue(query, "continuation-token") || null,
     },

@@ -21,8 +21,7 @@ export function listDocument(request: ListRequest, answer: ListAnswer): string {
   const write = request.encodingType === "url" ? encodePath : plain;
   return s3Document("ListBucketResult", [
     element("Name", answer.bucket),
-    // In V1 it is not encoded by RGW, nor decoded by botocore.
-    element("Prefix", request.version === 1 ? request.prefix : write(request.prefix)),
+    element("Prefix", readsAlike(request) ? request.prefix : write(request.prefix)),
     ...(request.version === 1 ? markers(request, page, write) : tokens(request, answer, write)),
     element("MaxKeys", String(request.maxKeys)),
     request.delimiter === "" ? "" : element("Delimiter", write(request.delimiter)),
@@ -33,6 +32,17 @@ export function listDocument(request: ListRequest, answer: ListAnswer): string {
       group("CommonPrefixes", [element("Prefix", write(prefix))]),
     ),
   ]);
+}
+
+// oxlint-disable-next-line no-control-regex -- what XML 1.0 cannot hold, and what decoding changes
+const unlike = /[%+\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/;
+
+/**
+ * Whether the prefix stays as it is. S3 encodes it, but botocore does not decode that of V1, and shows its
+ * callers another prefix than they asked for: so it is encoded where a decoder would else read another one.
+ */
+function readsAlike({ version, prefix }: ListRequest): boolean {
+  return version === 1 && !unlike.test(prefix);
 }
 
 type KeyWriter = (text: string) => string;

@@ -14,6 +14,7 @@ import {
   serviceIdentity,
   type UpstreamRequest,
 } from "../../proxy/placement/ports.ts";
+import { profiles } from "../../proxy/placement/profiles.ts";
 import type { BucketRecord, ClusterRecord } from "../../proxy/placement/records.ts";
 import { handleKeys } from "../../proxy/placement/sealed-text.ts";
 import type { QueryList } from "../../proxy/s3/headers.ts";
@@ -51,7 +52,7 @@ export function overClusters(
   clusters: readonly HeldLists[],
   options: { readonly conflict?: boolean } = {},
 ): {
-  readonly ports: ListPorts & Pick<OperationPorts, "identity" | "clock">;
+  readonly ports: ListPorts & Pick<OperationPorts, "identity" | "clock" | "facts">;
   readonly ask: ListAsk;
   /** `c0 ListObjectsV2 max-keys=3`, in order. */
   readonly asked: readonly string[];
@@ -91,6 +92,7 @@ export function overClusters(
       listRoom: new ListRoom({ after: () => () => {} }),
       membership: { id: "test", mayMutate: () => true, beginMutation: () => () => {} },
       identity: () => "service",
+      facts: () => profiles["s3-generic"],
       clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
     },
     ask: (operation, query) => ({

@@ -7,6 +7,7 @@ import { listBuckets } from "../../proxy/operations/list-buckets.ts";
 import { listObjects } from "../../proxy/operations/listing.ts";
 import { listUploads } from "../../proxy/operations/upload-listing.ts";
 import { listVersions } from "../../proxy/operations/version-listing.ts";
+import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 import { readUploadHandle } from "../../proxy/placement/upload-handle.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
 import { childOf, childrenOf, childText } from "../../proxy/s3/xml.ts";
@@ -340,6 +341,9 @@ t.test("ListBuckets", async (t) => {
   const asked = fc.record({
     prefix: fc.constantFrom("", "xa", "x-", "y"),
     most: fc.constantFrom(null, 1, 2, 7, 10_000),
+    // All clusters are in us-east-1, and one of them is called c1.
+    region: fc.constantFrom("", "", "us-east-1", "c1", "elsewhere"),
+    isRgw: fc.boolean(),
   });
   await fc.assert(
     fc.asyncProperty(held, asked, async (given, list) => {
@@ -351,16 +355,23 @@ t.test("ListBuckets", async (t) => {
         }),
       );
       const { ports, ask } = overClusters(clusters);
-      const all = [...new Set(clusters.flatMap(({ buckets }) => [...(buckets?.keys() ?? [])]))];
+      const everywhere = list.isRgw || ["", "us-east-1"].includes(list.region);
+      const there = everywhere ? clusters : clusters.slice(1, list.region === "c1" ? 2 : 1);
+      const all = [...new Set(there.flatMap(({ buckets }) => [...(buckets?.keys() ?? [])]))];
       const rows = all.map((text) => {
-        const dates = clusters.flatMap(({ buckets }) => buckets?.get(text) ?? []);
+        const dates = there.flatMap(({ buckets }) => buckets?.get(text) ?? []);
         return [text, dates.toSorted()[0] ?? ""] as const;
       });
       const pages = await walk(
         async (more) => {
           const most = list.most === null ? [] : ([["max-buckets", String(list.most)]] as const);
-          const query = [["prefix", list.prefix] as const, ...most, ...more];
-          return rootOf((await listBuckets(ask("ListBuckets", query), ports)).body);
+          const place = [
+            ["prefix", list.prefix],
+            ["bucket-region", list.region],
+          ] as const;
+          const asking = ask("ListBuckets", [...place, ...most, ...more]);
+          const facts = (): ProfileFacts => profiles[list.isRgw ? "rgw-reef" : "aws"];
+          return rootOf((await listBuckets(asking, { ...ports, facts })).body);
         },
         (root) => {
           const buckets = childOf(root, "Buckets");
