@@ -3,6 +3,8 @@
 // the same request finishes it once the cluster is back.
 
 import { setTimeout } from "node:timers/promises";
+import { type OperationFacts, operationFacts } from "../../proxy/s3/operation.ts";
+import { settingText } from "../../proxy/s3/setting-text.ts";
 import type { DeathPoint, DyingRelay, RelayedExchange } from "./dying-relay.ts";
 import { digest, LossCase, type LossScene, type LossState, type Side, sides } from "./loss-case.ts";
 import type { LossAnswer } from "./loss-request.ts";
@@ -202,6 +204,22 @@ export async function faultsOf(
     faults.push(`not healed: ${name}: ${value} (not ${wanted[name]})`);
   }
   return faults;
+}
+
+/**
+ * Whether nothing is left of what Headgate does later by itself: both clusters say the same of a setting, or
+ * no upload is open.
+ */
+export function isWhole({ operation }: LossRow, state: LossState): boolean {
+  const uploads = Object.entries(state).filter(([name]) => name.includes("uploads of"));
+  if (uploads.length > 0) return uploads.every(([, value]) => value === "none");
+  const facts: OperationFacts | null = operation === null ? null : operationFacts[operation];
+  const said = Object.values(state).map((text) =>
+    text.startsWith("200 ")
+      ? settingText(facts?.subresource ?? "", Buffer.from(text.slice(4)))
+      : null,
+  );
+  return new Set(said).size === 1;
 }
 
 /** As a client repeats what is answered with 503. */

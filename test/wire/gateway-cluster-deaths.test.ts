@@ -4,16 +4,16 @@
 import t, { type Test } from "tap";
 import { isServed } from "../../proxy/operations/table.ts";
 import { profiles } from "../../proxy/placement/profiles.ts";
-import { isOperation, type OperationFacts, operationFacts } from "../../proxy/s3/operation.ts";
-import { settingText } from "../../proxy/s3/setting-text.ts";
+import { isOperation, operationFacts } from "../../proxy/s3/operation.ts";
 import { dyingRelay } from "../support/dying-relay.ts";
 import { handClock } from "../support/hand-clock.ts";
 import { clientKeys, clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
-import { LossCase, type LossScene, type LossState, prepare } from "../support/loss-case.ts";
+import { LossCase, type LossScene, prepare } from "../support/loss-case.ts";
 import {
   type Death,
   deathsOf,
   faultsOf,
+  isWhole,
   type Reference,
   type Relays,
   referenceOf,
@@ -72,19 +72,6 @@ async function deadly(t: Test): Promise<Deadly> {
     return await isHealed();
   };
   return { scene, relays, selfHealed };
-}
-
-/** Whether both clusters say the same of a setting, or no upload is left. */
-function isWhole({ operation }: LossRow, state: LossState): boolean {
-  const uploads = Object.entries(state).filter(([name]) => name.includes("uploads of"));
-  if (uploads.length > 0) return uploads.every(([, value]) => value === "none");
-  const facts: OperationFacts | null = operation === null ? null : operationFacts[operation];
-  const said = Object.values(state).map((text) =>
-    text.startsWith("200 ")
-      ? settingText(facts?.subresource ?? "", Buffer.from(text.slice(4)))
-      : null,
-  );
-  return new Set(said).size === 1;
 }
 
 t.test("whatever dies, nothing is half done, and the same request finishes it", async (t) => {
