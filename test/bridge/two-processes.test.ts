@@ -4,7 +4,10 @@
 import { spawnSync } from "node:child_process";
 import {
   CreateBucketCommand,
+  DeleteBucketCommand,
+  GetBucketPolicyCommand,
   GetObjectCommand,
+  PutBucketPolicyCommand,
   PutObjectCommand,
   S3,
   type S3Client,
@@ -12,7 +15,8 @@ import {
 import t, { type Test } from "tap";
 import { skipWithoutEtcd, TestEtcd } from "../support/bridge-etcd.ts";
 import type { TestHeadgate } from "../support/headgate.ts";
-import { startClusters, startTestHeadgate } from "../support/headgate.ts";
+import { clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
+import { holdingRelay } from "../support/holding-relay.ts";
 import { openRaw, rawHead, until } from "../support/raw-http.ts";
 
 const skip = skipWithoutEtcd();
@@ -156,6 +160,112 @@ t.test("a bucket that both processes find at once is there for both", { skip }, 
     );
     for (const got of await Promise.all(asked)) t.equal(got.$metadata.httpStatusCode, 200);
   }
+});
+
+t.test("phases of a bucket that two processes change at once", { skip }, async (t) => {
+  const etcd = await TestEtcd.start();
+  t.teardown(() => etcd.stop());
+  const servers = await startClusters(t, ["a", "b"]);
+  const doors = {
+    a: await holdingRelay(t, servers["a"]?.url ?? ""),
+    b: await holdingRelay(t, servers["b"]?.url ?? ""),
+  };
+  const settings = `state: {driver: etcd, etcd: {endpoints: ["${etcd.url}"]}}`;
+  const endpoints = { a: doors.a.url, b: doors.b.url };
+  const options = { servers, clusters: { a: 1, b: 1 }, settings, endpoints };
+  const one = await startTestHeadgate(t, options);
+  const two = await startTestHeadgate(t, options);
+  const slowDown = { name: "SlowDown", $metadata: { httpStatusCode: 503 } };
+  const holders = (Bucket: string): readonly string[] =>
+    ["a", "b"].filter((id) => servers[id]?.buckets().some((name) => name === Bucket));
+  const isIn = async (Bucket: string, phase: string): Promise<void> =>
+    until(async () => {
+      const { body } = await one.admin("GET", `/buckets/${Bucket}`);
+      return JSON.stringify(body).includes(`"phase":"${phase}"`);
+    });
+  /** What the second process asks of a cluster waits until it is let through. */
+  const holding = async (door: keyof typeof doors, asked: string, send: () => Promise<unknown>) => {
+    doors[door].holds = (request) => request === asked;
+    const late = send().catch((caught: unknown) => caught);
+    const { pass } = await doors[door].held();
+    doors[door].holds = () => false;
+    return { pass, late };
+  };
+
+  await t.test("one that asks for the same goes along", async (t) => {
+    const Bucket = "same";
+    const create = new CreateBucketCommand({ Bucket });
+    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
+    await isIn(Bucket, "creating");
+    await one.s3.send(create);
+    t.strictSame(holders(Bucket), ["a", "b"]);
+    await pass();
+    t.match(await late, { $metadata: { httpStatusCode: 200 } });
+    t.strictSame(holders(Bucket), ["a", "b"]);
+  });
+
+  await t.test("one that asks for something else makes what it asks for alone", async (t) => {
+    const Bucket = "other";
+    const plain = new CreateBucketCommand({ Bucket });
+    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(plain));
+    await isIn(Bucket, "creating");
+    const locked = one.s3.send(
+      new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }),
+    );
+    await isIn(Bucket, "clearing");
+    t.strictSame(holders(Bucket), ["a"], "nothing is taken away while more may be made");
+    await pass();
+    t.match(await late, slowDown);
+    t.match(await locked, { $metadata: { httpStatusCode: 200 } });
+    const [holder = "", ...others] = holders(Bucket);
+    t.strictSame(others, []);
+    const asked = servers[holder]?.exchanges().findLast(({ target }) => target === `/${Bucket}`);
+    t.ok(asked?.rawHeaders.includes("x-amz-bucket-object-lock-enabled"), "made with object lock");
+    t.match(await two.admin("GET", `/buckets/${Bucket}`), {
+      body: { phase: "settled", route: { spread: "bucket", weights: { [holder]: 1 } } },
+    });
+  });
+
+  await t.test("a deletion takes away what is made beside it", async (t) => {
+    const Bucket = "unmade";
+    const create = new CreateBucketCommand({ Bucket });
+    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
+    await isIn(Bucket, "creating");
+    const gone = one.s3.send(new DeleteBucketCommand({ Bucket }));
+    await isIn(Bucket, "clearing");
+    await pass();
+    t.match(await late, slowDown);
+    t.match(await gone, { $metadata: { httpStatusCode: 204 } });
+    t.strictSame(holders(Bucket), []);
+    t.equal((await two.admin("GET", `/buckets/${Bucket}`)).status, 404);
+  });
+
+  await t.test(
+    "a deletion waits for a write that was begun, and leaves all as it was",
+    async (t) => {
+      const Bucket = "written";
+      await two.s3.send(new CreateBucketCommand({ Bucket }));
+      const Policy = '{"Version":"2012-10-17","Statement":[]}';
+      await two.s3.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+      for (const door of Object.values(doors)) {
+        door.holds = (request) => request.startsWith(`PUT /${Bucket}/`);
+      }
+      const late = two.s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+      const { pass } = await Promise.race([doors.a.held(), doors.b.held()]);
+      const gone = one.s3
+        .send(new DeleteBucketCommand({ Bucket }))
+        .catch((caught: unknown) => caught);
+      await isIn(Bucket, "deleting");
+      await pass();
+      t.match(await late, { $metadata: { httpStatusCode: 200 } });
+      t.match(await gone, { name: "BucketNotEmpty", $metadata: { httpStatusCode: 409 } });
+      await isIn(Bucket, "settled");
+      for (const id of ["a", "b"]) {
+        const direct = two.client({ endpoint: servers[id]?.url ?? "", credentials: clusterKeys });
+        t.equal((await direct.send(new GetBucketPolicyCommand({ Bucket }))).Policy, Policy, id);
+      }
+    },
+  );
 });
 
 function keyOf(outcomes: readonly PromiseSettledResult<unknown>[]): string {
