@@ -61,6 +61,11 @@ export type ResettleResult =
   /** A member or a cluster does not answer, or the cluster refused the write; nothing was changed. */
   | { readonly kind: "unavailable" };
 
+export type ResettlePorts = Pick<
+  OperationPorts,
+  "registry" | "upstream" | "facts" | "identity" | "region"
+>;
+
 /** Moves empty buckets to another route; resettle.ts. */
 export interface Resettling {
   /** The bucket was just seen to hold something, so listing it again is of no use for a while. */
@@ -73,7 +78,7 @@ export interface Resettling {
   resettle(
     entry: Versioned<BucketRecord>,
     to: Resettlement,
-    ports: OperationPorts,
+    ports: ResettlePorts,
   ): Promise<ResettleResult>;
 }
 

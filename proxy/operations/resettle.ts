@@ -13,7 +13,7 @@ import type { Versioned } from "../placement/snapshot.ts";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
 import { hasSettings } from "./bucket-settings-kept.ts";
-import type { OperationPorts, Resettlement, ResettleResult, Resettling } from "./context.ts";
+import type { Resettlement, ResettlePorts, ResettleResult, Resettling } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { holdsAnything } from "./emptiness.ts";
 
@@ -80,7 +80,7 @@ export class Resettler implements Resettling {
   async resettle(
     entry: Versioned<BucketRecord>,
     to: Resettlement,
-    ports: OperationPorts,
+    ports: ResettlePorts,
   ): Promise<ResettleResult> {
     const id = `${entry.value.tenant}/${entry.value.name}`;
     const running = this.#flights.get(id);
@@ -97,7 +97,7 @@ export class Resettler implements Resettling {
   async #attempt(
     entry: Versioned<BucketRecord>,
     to: Resettlement,
-    ports: OperationPorts,
+    ports: ResettlePorts,
   ): Promise<ResettleResult> {
     let result: ResettleResult = { kind: "unavailable" };
     try {
@@ -111,7 +111,7 @@ export class Resettler implements Resettling {
   async #run(
     entry: Versioned<BucketRecord>,
     to: Resettlement,
-    ports: OperationPorts,
+    ports: ResettlePorts,
   ): Promise<ResettleResult> {
     const record = entry.value;
     if (record.frozen || (record.phase !== "settled" && record.phase !== "rerouting")) {
@@ -188,7 +188,7 @@ export class Resettler implements Resettling {
 
   async #acknowledged(
     revision: Revision,
-    ports: OperationPorts,
+    ports: ResettlePorts,
     signal: AbortSignal,
   ): Promise<boolean> {
     const deadlineMs = this.#clock.monotonicMs() + acknowledgeWithinMs;
@@ -230,7 +230,7 @@ interface Asked {
   readonly old: readonly ClusterId[];
   readonly joining: readonly ClusterId[];
   readonly to: Resettlement;
-  readonly ports: OperationPorts;
+  readonly ports: ResettlePorts;
   readonly signal: AbortSignal;
 }
 
@@ -282,7 +282,7 @@ async function leave(
 /** Deletes the empty bucket there; gives the clusters where it still is, or may be. */
 async function remaining(
   leaving: readonly BucketPlace[],
-  ports: OperationPorts,
+  ports: ResettlePorts,
   signal: AbortSignal,
 ): Promise<readonly ClusterId[]> {
   const results = await Promise.allSettled(leaving.map((place) => deleteOn(place, ports, signal)));
@@ -302,7 +302,7 @@ async function revert({ record, announced, joining, ports, signal }: Attempt): P
 async function write(
   record: BucketRecord,
   expected: Revision,
-  ports: OperationPorts,
+  ports: ResettlePorts,
   audit: AuditLine | null = null,
 ): Promise<Revision | null> {
   const result = await ports.registry.commit(
