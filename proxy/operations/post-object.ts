@@ -28,7 +28,14 @@ import { giveSettings } from "./form-settings.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
 import { PieceBuffer, readWhole } from "./piece-buffer.ts";
-import { discard, firstCandidate, passOn, readDocument, upstreamRequest } from "./send.ts";
+import {
+  discard,
+  firstCandidate,
+  passOn,
+  readDocument,
+  unreadable,
+  upstreamRequest,
+} from "./send.ts";
 import { uploadErrand } from "./upload-errand.ts";
 
 /** S3 User Guide "Amazon S3 multipart upload limits": smallest part but the last. */
@@ -315,10 +322,4 @@ function successAnswer(
   const body = Buffer.from(postResponseDocument(file), "utf8");
   const typed: HeaderList = [...headers, ["content-type", "application/xml"]];
   return { status: 201, headers: typed, body, cluster, location };
-}
-
-function unreadable(): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: "A cluster answers a document that cannot be read",
-  });
 }

@@ -68,7 +68,7 @@ const notImplemented: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: conditional,
-    why: "a condition that its cluster, or the form of the request, would ignore; any in a bucket on several clusters",
+    why: "a condition that its cluster, or the form of the request, would ignore; any on the destination of a copy that goes through here, and on an object that may be on several clusters, as in a bucket that was found on them",
     from: { "operations/write-conditions.ts": 1 },
   },
   {
@@ -193,17 +193,12 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     operations: "every operation",
     why: "a cluster answers what is not S3: a redirect, or a document too long or unreadable",
     from: {
-      "operations/copy-refusal.ts": 1,
-      "operations/delete-on-cluster.ts": 2,
+      "operations/delete-on-cluster.ts": 1,
       "operations/emptiness.ts": 1,
       "operations/list-buckets.ts": 1,
-      "operations/listing.ts": 2,
-      "operations/multipart.ts": 1,
-      "operations/post-object.ts": 1,
-      "operations/send.ts": 2,
-      "operations/upload-listing.ts": 1,
+      "operations/listing.ts": 1,
+      "operations/send.ts": 3,
       "operations/usage.ts": 1,
-      "operations/version-listing.ts": 1,
     },
   },
   {
@@ -240,6 +235,11 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
     operations: copies,
     why: "the source is not given whole, or a cluster fails at a part of the copy",
     from: { "operations/source-read.ts": 1, "operations/copy-refusal.ts": 2 },
+  },
+  {
+    operations: ["PostObject"],
+    why: "the cluster fails at the tags or the lock of a file in parts; the object is removed, or the message says that it is not",
+    from: { "operations/form-settings.ts": 1 },
   },
   {
     operations: "every operation",

@@ -49,7 +49,7 @@ const contracts = {
 
 type ConditionalWrite = keyof typeof contracts;
 
-const onSeveral = "in a bucket that is on several clusters";
+const onSeveral = "for an object that may be on several clusters";
 
 type Asked = Pick<OperationRequest, "headers" | "query">;
 
