@@ -13,14 +13,15 @@ import type { OperationAnswer, OperationPorts, OperationRequest } from "./contex
 import { settingRefusal, shortDocument } from "./known-setting.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
-import { provenFacts } from "./proven-facts.ts";
 import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
+  bucketOf,
   discard,
   emptyAnswer,
   firstCandidate,
   isAbsenceKnown,
+  ownRequest,
   passOn,
   readDocument,
   upstreamRequest,
@@ -142,7 +143,10 @@ export async function appendObject(
     });
   }
   // Any other server would put the piece in the object's place.
-  await provenFacts(cluster, request, ports);
+  if (!ports.isRgw(cluster)) {
+    const question = ownRequest(request, bucketOf(request), { operation: "HeadBucket" });
+    await discard(await ports.upstream.send(cluster, question, request.signal));
+  }
   if (!ports.isRgw(cluster)) {
     throw new S3Error("NotImplemented", {
       message: "Appending needs a Ceph RGW that shows it is one",
