@@ -13,7 +13,7 @@ import { isHeldWhole, openGate, withChecksum } from "./gate.ts";
 import { upstreamRequest } from "./send.ts";
 import { lengthOf, openSource, type SourceBytes } from "./source-read.ts";
 
-export interface SentChecksum {
+interface SentChecksum {
   readonly algorithm: ChecksumAlgorithm;
   /** Of these bytes, `NSRBwg==`; `null`: to be computed. */
   readonly value: string | null;

@@ -86,7 +86,7 @@ interface To {
   readonly Key: string;
 }
 
-/** Puts an object in parts of those sizes, or whole for none. */
+/** Puts an object, encoded as `gzip`, in parts of those sizes, or whole for none. */
 export async function putSummed(
   s3: S3Client,
   to: To & {
@@ -96,17 +96,18 @@ export async function putSummed(
   },
 ): Promise<void> {
   const { body, sizes, sum, ...of } = to;
+  const described = { ...of, ContentEncoding: "gzip" };
   const field = (piece: Buffer) =>
     sum === null ? {} : valueField(sum.algorithm, summed(sum.algorithm, piece));
   if (sizes.length === 0) {
-    await s3.send(new PutObjectCommand({ ...of, Body: body, ...field(body) }));
+    await s3.send(new PutObjectCommand({ ...described, Body: body, ...field(body) }));
     return;
   }
   const begun =
     sum === null
       ? {}
       : { ChecksumAlgorithm: algorithmNames[sum.algorithm], ChecksumType: sum.type };
-  const { UploadId } = await s3.send(new CreateMultipartUploadCommand({ ...of, ...begun }));
+  const { UploadId } = await s3.send(new CreateMultipartUploadCommand({ ...described, ...begun }));
   const Parts: CompletedPart[] = [];
   for (const Body of piecesOf(body, sizes)) {
     const PartNumber = Parts.length + 1;

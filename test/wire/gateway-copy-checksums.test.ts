@@ -73,6 +73,12 @@ async function lyingSource(test: Test, parts: number) {
   });
 }
 
+/** What is stored of the copy's Content-Encoding. */
+function encodingOf({ clusters }: TestHeadgate): string | undefined {
+  const stored = clusters["b"]?.objects("far").find(({ key }) => key === "copy");
+  return new Map(stored?.headers).get("content-encoding");
+}
+
 /** What uploads to b carried: where their checksums stood, `head` or `trailer`. */
 function placesOf(headgate: TestHeadgate, since: number): readonly string[] {
   const exchanges = headgate.clusters["b"]?.exchanges().slice(since) ?? [];
@@ -116,6 +122,7 @@ t.test("in one piece", async (t) => {
     }
     // The first that is sent behind a body is preceded by the proof that it is understood.
     t.equal(placesOf(headgate, since).at(-1), place, name);
+    t.equal(encodingOf(headgate), "gzip", name);
   }
 });
 
@@ -221,9 +228,14 @@ for (const [what, profile, a, b] of [
       await copy(headgate, { ChecksumAlgorithm: "SHA256" });
       const [stored] = headgate.clusters["b"]?.objects("far") ?? [];
       t.ok(stored?.bytes.equals(body));
-      t.notOk(stored?.headers.some(([, value]) => /aws-chunked/.test(value)));
+      t.equal(encodingOf(headgate), "gzip");
       t.strictSame((await headTold(headgate.s3, to)).values, {});
     }
+    const { UploadId } = await headgate.s3.send(new CreateMultipartUploadCommand(to));
+    const part = { ...to, UploadId, PartNumber: 1 };
+    const copying = new UploadPartCopyCommand({ ...part, CopySource: "src/k" });
+    t.strictSame(valuesIn((await headgate.s3.send(copying)).CopyPartResult ?? {}).values, {});
+    t.equal(headgate.clusters["b"]?.parts("far")[0]?.sizeBytes, 5 * mebi + 70_001);
   });
 }
 
