@@ -10,8 +10,8 @@ import { type ClusterId, noTenant } from "../s3/names.ts";
 import { checksumElement } from "../s3/object-checksum.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { errorInside, refusedCopy, unreadableAnswer } from "./copy-refusal.ts";
-import { documentAnswer, readDocument } from "./send.ts";
+import { errorInside, refusedCopy } from "./copy-refusal.ts";
+import { documentAnswer, readDocument, unreadable } from "./send.ts";
 import { type SourceState, sourceOf } from "./source-read.ts";
 import { sourceVersionField } from "./source-version.ts";
 
@@ -42,7 +42,7 @@ export async function onClusterAnswer(
   const reading = readCopyResult(await readDocument(response));
   switch (reading.kind) {
     case "unreadable":
-      throw unreadableAnswer();
+      throw unreadable();
     case "failed":
       throw errorInside(reading.document);
     case "copied": {

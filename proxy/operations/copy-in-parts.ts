@@ -26,9 +26,9 @@ import {
 } from "../s3/object-checksum.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { throughAnswer } from "./copy-answer.ts";
-import { errorInside, refusedPart, refusedUpload, unreadableAnswer } from "./copy-refusal.ts";
+import { errorInside, refusedPart, refusedUpload } from "./copy-refusal.ts";
 import type { Mutation } from "./mutation.ts";
-import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
+import { discard, passOn, readDocument, unreadable, upstreamRequest } from "./send.ts";
 import type { SourceState } from "./source-read.ts";
 import { uploadSource } from "./source-upload.ts";
 import { uploadErrand } from "./upload-errand.ts";
@@ -65,7 +65,7 @@ export async function copyInParts(
   const begun = await ports.upstream.send(target, begin, request.signal);
   if (begun.status !== 200) return passOn(begun, target);
   const reading = readInitiateResult(await readDocument(begun));
-  if (reading.kind === "error") throw unreadableAnswer();
+  if (reading.kind === "error") throw unreadable();
   const { headers } = begun;
   const upload = {
     id: reading.uploadId,
@@ -219,7 +219,7 @@ async function completedAnswer(
 ): Promise<OperationAnswer> {
   const { plan, parts, upload } = made;
   const reading = readCompleteResult(await readDocument(response));
-  if (reading.kind === "error") throw unreadableAnswer();
+  if (reading.kind === "error") throw unreadable();
   if (reading.kind === "failed") throw errorInside(reading.document);
   const etag = reading.etag ?? multipartEtag(parts.map((part) => part.etag));
   // Encryption is told when an upload begins, the version when it ends.

@@ -123,12 +123,6 @@ function isDefinite(status: number): boolean {
   return status >= 400 && status < 500;
 }
 
-export function unreadableAnswer(): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: "A cluster answers a document that cannot be read",
-  });
-}
-
 /** Also what it gives is not what its checksum says. */
 export function unreadableSource(cause?: unknown): S3Error {
   return new S3Error("ServiceUnavailable", {

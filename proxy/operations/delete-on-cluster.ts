@@ -18,7 +18,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
 import { assertSigned } from "./error-answer.ts";
 import { isUnknownStatus } from "./mutation.ts";
-import { readDocument, upstreamRequest } from "./send.ts";
+import { readDocument, unreadable, upstreamRequest } from "./send.ts";
 
 /** What became of one entry. */
 export interface Said {
@@ -151,8 +151,7 @@ async function askInDocument(
   if (response.status !== 200) return failed(part, refusalIn(response, body, { cluster, ports }));
   const rows = readDeleteResult(body);
   if (rows === null) {
-    const message = "A cluster answers a document that cannot be read";
-    const failure = new S3Error("ServiceUnavailable", { message });
+    const failure = unreadable();
     return part.map(() => ({ outcome: unanswered, failure, unknown: true }));
   }
   const outcomes = new Map(rows.map((row) => [nameOf(row), worded(row.outcome)]));

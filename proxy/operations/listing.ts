@@ -16,7 +16,13 @@ import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts"
 import { heldList, readHeld } from "./held-list.ts";
 import { listRefusal } from "./list-refusal.ts";
 import type { ListHold } from "./list-room.ts";
-import { assertAbsenceKnown, bucketOf, documentAnswer, upstreamRequest } from "./send.ts";
+import {
+  assertAbsenceKnown,
+  bucketOf,
+  documentAnswer,
+  unreadable,
+  upstreamRequest,
+} from "./send.ts";
 
 export async function listObjects(
   request: OperationRequest,
@@ -121,11 +127,7 @@ async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Pro
     return answer === null ? nothing : { kind: "refused", answer };
   }
   const reading = readListPage(await readHeld(response, hold, expectedBytes));
-  if (reading.kind === "error") {
-    throw new S3Error("ServiceUnavailable", {
-      message: `A cluster answers a list that cannot be read: ${reading.fault}`,
-    });
-  }
+  if (reading.kind === "error") throw unreadable("a list", reading.fault);
   return { kind: "page", page: reading.page };
 }
 

@@ -31,6 +31,7 @@ import {
   firstCandidate,
   passOn,
   readDocument,
+  unreadable,
   upstreamRequest,
 } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
@@ -49,7 +50,7 @@ export async function createUpload(
     const response = await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
     if (response.status !== 200) return passOn(response, cluster);
     const reading = readInitiateResult(await readDocument(response));
-    if (reading.kind === "error") throw unreadable(reading.fault);
+    if (reading.kind === "error") throw unreadable("a document", reading.fault);
     const binding = { keys: ports.handleKeys, tenant: request.tenant, bucket, key };
     const uploadId = uploadHandle({ cluster, uploadId: reading.uploadId }, binding);
     ports.resettler.noteNonEmpty(request.tenant, bucket);
@@ -105,7 +106,7 @@ export async function listParts(
   if (response.status !== 200) return passOn(response, pin.cluster);
   const identity = { bucket, key, uploadId: handle };
   const reading = rewriteListParts(await readDocument(response), identity, page.isEmpty);
-  if (reading.kind === "error") throw unreadable(reading.fault);
+  if (reading.kind === "error") throw unreadable("a document", reading.fault);
   return kept(documentAnswer(reading.document, pin.cluster), response);
 }
 
@@ -158,7 +159,7 @@ async function complete(
     }
     if (response.status !== 200) return passOn(response, pin.cluster);
     const reading = readCompleteResult(await readDocument(response));
-    if (reading.kind === "error") throw unreadable(reading.fault);
+    if (reading.kind === "error") throw unreadable("a document", reading.fault);
     if (reading.kind === "failed") {
       const { code, message } = reading.document;
       throw new S3Error("InternalError", { refused: { code, status: 500 }, message });
@@ -294,10 +295,4 @@ function objectOf(request: OperationRequest): {
   const { bucket, key } = request;
   if (bucket === null || key === null) throw new S3Error("InvalidRequest");
   return { bucket, key };
-}
-
-function unreadable(fault: string): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: `A cluster answers a document that cannot be read: ${fault}`,
-  });
 }

@@ -102,6 +102,14 @@ export async function readDocument(
   return Buffer.concat(parts, size);
 }
 
+/** What a cluster answers makes no sense. @param what it should be: `a list of uploads` */
+export function unreadable(what = "a document", fault: string | null = null): S3Error {
+  const why = fault === null ? "" : `: ${fault}`;
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster answers ${what} that cannot be read${why}`,
+  });
+}
+
 /** Reads and drops an answer that only its status matters of, so that the connection is reused. */
 export async function discard(response: UpstreamResponse): Promise<void> {
   await readDocument(response);

@@ -25,6 +25,7 @@ import {
   bucketOf,
   documentAnswer,
   firstCandidate,
+  unreadable,
   upstreamRequest,
 } from "./send.ts";
 
@@ -90,7 +91,7 @@ async function readUploads(
     if (response.status !== 200) return await listRefusal(response, cluster, request);
     const document = await readHeld(response, hold, expectedBytes);
     const reading = readUploadPage(document);
-    if (reading.kind === "error") throw unreadable(reading.fault);
+    if (reading.kind === "error") throw unreadable("a list of uploads", reading.fault);
     choice.add(
       reading.uploads.map((upload) => ({ ...upload, place: placeOf(cluster, upload.uploadId) })),
     );
@@ -99,17 +100,12 @@ async function readUploads(
     last = document;
     const { next } = reading;
     if (next === null) return null;
-    if (next.key === marker?.key && next.uploadId === marker.uploadId) throw unreadable("stalled");
+    if (next.key === marker?.key && next.uploadId === marker.uploadId)
+      throw unreadable("a list of uploads", "stalled");
     marker = next;
   }
   throw new S3Error("ServiceUnavailable", {
     message: "The bucket has more open uploads than one request can list, ask with a prefix",
-  });
-}
-
-function unreadable(fault: string): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: `A cluster answers a list of uploads that cannot be read: ${fault}`,
   });
 }
 
@@ -123,7 +119,7 @@ function handleOf(upload: Extract<UploadItem, { kind: "upload" }>, asking: Askin
   const blank = upload.place.indexOf(" ");
   const cluster = parseClusterId(upload.place.slice(0, blank));
   const key = parseObjectKey(upload.key);
-  if (cluster === null || key === null) throw unreadable("bad key");
+  if (cluster === null || key === null) throw unreadable("a list of uploads", "bad key");
   return uploadHandle({ cluster, uploadId: upload.place.slice(blank + 1) }, bindingOf(key, asking));
 }
 

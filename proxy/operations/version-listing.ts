@@ -27,6 +27,7 @@ import {
   bucketOf,
   documentAnswer,
   firstCandidate,
+  unreadable,
   upstreamRequest,
 } from "./send.ts";
 
@@ -119,7 +120,8 @@ async function fill(merge: VersionMerge, asking: Asking): Promise<OperationAnswe
     for (const [index, { cursor }] of needs.entries()) {
       const page = pages[index];
       if (page?.kind !== "page") throw new S3Error("InternalError");
-      if (merge.feed(cursor, page.page) === "stalled") throw unreadable("stalled");
+      if (merge.feed(cursor, page.page) === "stalled")
+        throw unreadable("a list of versions", "stalled");
     }
   }
   return null;
@@ -143,11 +145,5 @@ async function pageOf(
   }
   const reading = readVersionPage(await readHeld(response, hold, expectedBytes));
   if (reading.kind === "page") return reading;
-  throw unreadable(reading.fault);
-}
-
-function unreadable(fault: string): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message: `A cluster answers a list of versions that cannot be read: ${fault}`,
-  });
+  throw unreadable("a list of versions", reading.fault);
 }
