@@ -3,14 +3,12 @@
 
 import fc from "fast-check";
 import t from "tap";
-import { listBuckets } from "../../proxy/operations/list-buckets.ts";
 import { listObjects } from "../../proxy/operations/listing.ts";
 import { listUploads } from "../../proxy/operations/upload-listing.ts";
 import { listVersions } from "../../proxy/operations/version-listing.ts";
-import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
 import { readUploadHandle } from "../../proxy/placement/upload-handle.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
-import { childOf, childrenOf, childText } from "../../proxy/s3/xml.ts";
+import { childOf, childText } from "../../proxy/s3/xml.ts";
 import {
   clusterIdOf,
   type HeldLists,
@@ -22,7 +20,6 @@ import {
   defined,
   encodedText,
   type Page,
-  type Piece,
   pagesOf,
   type Query,
   readPage,
@@ -92,6 +89,23 @@ function clustersOf(
   return { clusters, fronts };
 }
 
+/** A further cluster, with copies of some of the others' keys, and uploads of none. */
+function joining(clusters: readonly HeldLists[]): HeldLists {
+  const held = clusters.flatMap(({ versions }) => [...(versions ?? [])]);
+  const versions = new Map(held.filter((_, index) => index % 2 === 0));
+  return { habits: rgwHabits, limit: 1000, versions };
+}
+
+/**
+ * The clusters of a page where they change between two: the last one joins and leaves, and the order turns,
+ * so that others are the front.
+ */
+function changed<Id>(clusters: readonly Id[], page: number): readonly Id[] {
+  const there = page % 2 === 0 ? clusters.slice(0, -1) : clusters;
+  const at = page % there.length;
+  return [...there.slice(at), ...there.slice(0, at)];
+}
+
 t.test("ListObjects and ListObjectsV2", async (t) => {
   const asked = fc.record({
     prefix,
@@ -102,12 +116,12 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
     owner: fc.boolean(),
     version: fc.constantFrom(1, 2),
     lastKey: fc.boolean(),
-    turning: fc.boolean(),
+    changing: fc.boolean(),
   });
   await fc.assert(
     fc.asyncProperty(holdings, asked, async (given, list) => {
       const { clusters, fronts } = clustersOf(given, given.keys, (_, at) => [`of ${at}`]);
-      const { ports, ask } = overClusters(clusters);
+      const { ports, ask } = overClusters([...clusters, joining(clusters)]);
       const second = list.version === 2;
       const fixed: Query = [
         ...(second ? ([["list-type", "2"]] as const) : []),
@@ -118,17 +132,14 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
         ...(list.owner ? ([["fetch-owner", "true"]] as const) : []),
       ];
       const start: Query = [[second ? "start-after" : "marker", list.marker]];
-      // A placement that changes between two pages: other clusters are the front, or one that is new.
-      let turns = 0;
+      let page = 0;
       const pages = await walk(
         async (more) => {
           const query = [...fixed, ...(more.length === 0 ? start : more)];
           const asking = ask(second ? "ListObjectsV2" : "ListObjects", query);
-          const { candidates } = asking;
-          const at = list.turning ? turns++ % candidates.length : 0;
-          const turned = [...candidates.slice(at), ...candidates.slice(0, at)];
-          const answer = await listObjects({ ...asking, candidates: turned }, ports);
-          return rootOf(answer.body);
+          const given = asking.candidates;
+          const candidates = list.changing ? changed(given, page++) : given;
+          return rootOf((await listObjects({ ...asking, candidates }, ports)).body);
         },
         (root) => {
           const page = readPage(root, {
@@ -136,7 +147,7 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
             mark: (node) => {
               const owner = childOf(node, "Owner");
               if ((owner !== null) !== (!second || list.owner)) throw new Error("owner");
-              return list.turning ? "" : (childText(node, "ETag") ?? "");
+              return list.changing ? "" : (childText(node, "ETag") ?? "");
             },
           });
           if (childText(root, "MaxKeys") !== String(Math.min(list.pageSize, 1000))) {
@@ -155,7 +166,9 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
           return [["marker", list.lastKey && list.delimiter === "" ? last : marked]];
         },
       );
-      const rows = [...fronts].map(([text, at]) => [text, list.turning ? "" : `of ${at}`] as const);
+      const rows = [...fronts].map(
+        ([text, at]) => [text, list.changing ? "" : `of ${at}`] as const,
+      );
       same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
     }),
     { numRuns: 400 },
@@ -164,12 +177,19 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
 });
 
 t.test("ListObjectVersions of a spread bucket, whose objects have one version each", async (t) => {
-  const asked = fc.record({ prefix, delimiter, marker, pageSize, url: fc.boolean() });
+  const asked = fc.record({
+    prefix,
+    delimiter,
+    marker,
+    pageSize,
+    url: fc.boolean(),
+    changing: fc.boolean(),
+  });
   await fc.assert(
     fc.asyncProperty(holdings, asked, async (given, list) => {
       const { clusters, fronts } = clustersOf(given, given.keys, () => ["null"]);
       const rows = [...fronts.keys()].map((text) => [text, "null"] as const);
-      const pages = await versionPages(clusters, list, false);
+      const pages = await versionPages([...clusters, joining(clusters)], list, false);
       same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
     }),
     { numRuns: 300 },
@@ -211,7 +231,7 @@ t.test("ListObjectVersions of a bucket that was found on one or several clusters
       const rows = [...fronts].flatMap(([text, at]) =>
         (clusters[at]?.versions?.get(text) ?? []).map((version) => [text, version] as const),
       );
-      const pages = await versionPages(clusters, list, true);
+      const pages = await versionPages(clusters, { ...list, changing: false }, true);
       same(pages, pagesOf(defined(rows, { ...list, after: list.marker }), list.pageSize));
     }),
     { numRuns: 400 },
@@ -227,6 +247,7 @@ async function versionPages(
     readonly marker: string;
     readonly pageSize: number;
     readonly url: boolean;
+    readonly changing: boolean;
   },
   conflict: boolean,
 ): Promise<readonly Page[]> {
@@ -238,13 +259,17 @@ async function versionPages(
     ["max-keys", String(list.pageSize)],
     ...(list.url ? ([["encoding-type", "url"]] as const) : []),
   ];
+  let page = 0;
   return await walk(
     async (more) => {
       const query = [
         ...fixed,
         ...(more.length === 0 ? [["key-marker", list.marker] as const] : more),
       ];
-      return rootOf((await listVersions(ask("ListObjectVersions", query), ports)).body);
+      const asking = ask("ListObjectVersions", query);
+      const given = asking.candidates;
+      const candidates = list.changing ? changed(given, page++) : given;
+      return rootOf((await listVersions({ ...asking, candidates }, ports)).body);
     },
     (root) =>
       readPage(root, { name: "Version", mark: (node) => childText(node, "VersionId") ?? "" }),
@@ -279,7 +304,8 @@ t.test("ListMultipartUploads", async (t) => {
               .map(([text, , id]) => ({ key: text, id: String(id) })),
           }),
         );
-        const { ports, ask } = overClusters(clusters);
+        const { ports, ask } = overClusters([...clusters, joining(clusters)]);
+        let page = 0;
         const markOf = (cluster: string, id: string): string => `${cluster} ${id}`;
         const rows = given
           .map(
@@ -302,7 +328,9 @@ t.test("ListMultipartUploads", async (t) => {
           async (more) => {
             const start = more.length === 0 ? [["key-marker", list.marker] as const] : more;
             const query = [...fixed, ...start];
-            return rootOf((await listUploads(ask("ListMultipartUploads", query), ports)).body);
+            const asking = ask("ListMultipartUploads", query);
+            const candidates = changed(asking.candidates, page++);
+            return rootOf((await listUploads({ ...asking, candidates }, ports)).body);
           },
           (root) =>
             readPage(root, {
@@ -328,67 +356,4 @@ t.test("ListMultipartUploads", async (t) => {
     { numRuns: 300 },
   );
   t.pass("same pages of handles of this bucket and key");
-});
-
-t.test("ListBuckets", async (t) => {
-  const name = fc
-    .array(fc.constantFrom("a", "b", "-", "1"), { minLength: 1, maxLength: 3 })
-    .map((parts) => `x${parts.join("")}x`);
-  const held = fc.array(fc.tuple(fc.dictionary(name, fc.integer({ min: 1, max: 9 })), limit), {
-    minLength: 2,
-    maxLength: 4,
-  });
-  const asked = fc.record({
-    prefix: fc.constantFrom("", "xa", "x-", "y"),
-    most: fc.constantFrom(null, 1, 2, 7, 10_000),
-    // All clusters are in us-east-1, and one of them is called c1.
-    region: fc.constantFrom("", "", "us-east-1", "c1", "elsewhere"),
-    isRgw: fc.boolean(),
-  });
-  await fc.assert(
-    fc.asyncProperty(held, asked, async (given, list) => {
-      const clusters = given.map(
-        ([names, limit]): HeldLists => ({
-          habits: noHabits,
-          limit,
-          buckets: new Map(Object.entries(names).map(([text, day]) => [text, `2026-01-0${day}`])),
-        }),
-      );
-      const { ports, ask } = overClusters(clusters);
-      const everywhere = list.isRgw || ["", "us-east-1"].includes(list.region);
-      const there = everywhere ? clusters : clusters.slice(1, list.region === "c1" ? 2 : 1);
-      const all = [...new Set(there.flatMap(({ buckets }) => [...(buckets?.keys() ?? [])]))];
-      const rows = all.map((text) => {
-        const dates = there.flatMap(({ buckets }) => buckets?.get(text) ?? []);
-        return [text, dates.toSorted()[0] ?? ""] as const;
-      });
-      const pages = await walk(
-        async (more) => {
-          const most = list.most === null ? [] : ([["max-buckets", String(list.most)]] as const);
-          const place = [
-            ["prefix", list.prefix],
-            ["bucket-region", list.region],
-          ] as const;
-          const asking = ask("ListBuckets", [...place, ...most, ...more]);
-          const facts = (): ProfileFacts => profiles[list.isRgw ? "rgw-reef" : "aws"];
-          return rootOf((await listBuckets(asking, { ...ports, facts })).body);
-        },
-        (root) => {
-          const buckets = childOf(root, "Buckets");
-          return {
-            pieces: (buckets === null ? [] : childrenOf(buckets, "Bucket")).map((node): Piece => {
-              const mark = childText(node, "CreationDate") ?? "";
-              return { kind: "row", text: childText(node, "Name") ?? "", mark };
-            }),
-            truncated: childOf(root, "ContinuationToken") !== null,
-          };
-        },
-        (root) => [["continuation-token", childText(root, "ContinuationToken") ?? ""]],
-      );
-      const wanted = defined(rows, { prefix: list.prefix, delimiter: "", after: "" });
-      same(pages, pagesOf(wanted, list.most ?? 1000));
-    }),
-    { numRuns: 200 },
-  );
-  t.pass("same pages, whether or not the clusters page themselves");
 });
