@@ -187,19 +187,19 @@ t.test("phases of a bucket that two processes change at once", { skip }, async (
   const holding = async (door: keyof typeof doors, asked: string, send: () => Promise<unknown>) => {
     doors[door].holds = (request) => request === asked;
     const late = send().catch((caught: unknown) => caught);
-    const { pass } = await doors[door].held();
+    const held = await doors[door].held();
     doors[door].holds = () => false;
-    return { pass, late };
+    return { held, late };
   };
 
   await t.test("one that asks for the same goes along", async (t) => {
     const Bucket = "same";
     const create = new CreateBucketCommand({ Bucket });
-    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
+    const { held, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
     await isIn(Bucket, "creating");
     await one.s3.send(create);
     t.strictSame(holders(Bucket), ["a", "b"]);
-    await pass();
+    await held.pass();
     t.match(await late, { $metadata: { httpStatusCode: 200 } });
     t.strictSame(holders(Bucket), ["a", "b"]);
   });
@@ -207,14 +207,14 @@ t.test("phases of a bucket that two processes change at once", { skip }, async (
   await t.test("one that asks for something else makes what it asks for alone", async (t) => {
     const Bucket = "other";
     const plain = new CreateBucketCommand({ Bucket });
-    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(plain));
+    const { held, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(plain));
     await isIn(Bucket, "creating");
     const locked = one.s3.send(
       new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }),
     );
     await isIn(Bucket, "clearing");
     t.strictSame(holders(Bucket), ["a"], "nothing is taken away while more may be made");
-    await pass();
+    await held.pass();
     t.match(await late, slowDown);
     t.match(await locked, { $metadata: { httpStatusCode: 200 } });
     const [holder = "", ...others] = holders(Bucket);
@@ -229,11 +229,11 @@ t.test("phases of a bucket that two processes change at once", { skip }, async (
   await t.test("a deletion takes away what is made beside it", async (t) => {
     const Bucket = "unmade";
     const create = new CreateBucketCommand({ Bucket });
-    const { pass, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
+    const { held, late } = await holding("b", `PUT /${Bucket}`, () => two.s3.send(create));
     await isIn(Bucket, "creating");
     const gone = one.s3.send(new DeleteBucketCommand({ Bucket }));
     await isIn(Bucket, "clearing");
-    await pass();
+    await held.pass();
     t.match(await late, slowDown);
     t.match(await gone, { $metadata: { httpStatusCode: 204 } });
     t.strictSame(holders(Bucket), []);
@@ -251,12 +251,12 @@ t.test("phases of a bucket that two processes change at once", { skip }, async (
         door.holds = (request) => request.startsWith(`PUT /${Bucket}/`);
       }
       const late = two.s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
-      const { pass } = await Promise.race([doors.a.held(), doors.b.held()]);
+      const held = await Promise.race([doors.a.held(), doors.b.held()]);
       const gone = one.s3
         .send(new DeleteBucketCommand({ Bucket }))
         .catch((caught: unknown) => caught);
       await isIn(Bucket, "deleting");
-      await pass();
+      await held.pass();
       t.match(await late, { $metadata: { httpStatusCode: 200 } });
       t.match(await gone, { name: "BucketNotEmpty", $metadata: { httpStatusCode: 409 } });
       await isIn(Bucket, "settled");

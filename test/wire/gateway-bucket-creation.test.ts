@@ -1,7 +1,9 @@
-// A bucket that is created again while it is deleted or moved, and one whose record is older than its end.
+// A bucket that is created again while it is deleted or moved, whose record is older than its end, of which
+// half was made, and that a cluster refuses.
 
 import {
   CreateBucketCommand,
+  type CreateBucketCommandInput,
   DeleteBucketCommand,
   DeleteObjectCommand,
   HeadBucketCommand,
@@ -9,8 +11,10 @@ import {
   S3Client,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
-import { clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
+import type { DemoServer } from "../../proxy/demo/server.ts";
+import { clusterKeys, otherKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
 import { holdingRelay } from "../support/holding-relay.ts";
+import { until } from "../support/raw-http.ts";
 
 const Bucket = "again";
 const slowDown = { name: "SlowDown", $metadata: { httpStatusCode: 503 } };
@@ -31,11 +35,15 @@ t.test("a bucket that is deleted while it is created again is gone", async (t) =
   door.holds = creations;
   const again = s3.send(new CreateBucketCommand({ Bucket })).catch((caught: unknown) => caught);
   const held = await door.held();
-  await s3.send(new DeleteBucketCommand({ Bucket }));
-  t.strictSame(holders(), []);
+  const gone = s3.send(new DeleteBucketCommand({ Bucket }));
+  await until(async () =>
+    /"phase":"deleting"/.test(JSON.stringify((await admin("GET", `/buckets/${Bucket}`)).body)),
+  );
+  t.strictSame(holders(), ["a", "b", "c"], "it waits for what was begun");
   door.holds = () => false;
   await held.pass();
   t.match(await again, slowDown);
+  await gone;
   t.strictSame(holders(), [], "what was made is taken away");
   t.equal((await admin("GET", `/buckets/${Bucket}`)).status, 404);
   await t.rejects(s3.send(new HeadBucketCommand({ Bucket })), { name: "NotFound" });
@@ -89,4 +97,92 @@ t.test("a bucket that went behind its record is created afresh", async (t) => {
     await s3.send(new DeleteObjectCommand({ Bucket, Key }));
   }
   await s3.send(new DeleteBucketCommand({ Bucket }));
+});
+
+/** What the cluster made its bucket of: the fields of the last creation that no deletion followed. */
+function madeOf(server: DemoServer | undefined, bucket: string): readonly string[] {
+  const about = server?.exchanges().filter(({ target }) => target === `/${bucket}`) ?? [];
+  const made = about.slice(about.findLastIndex(({ method }) => method === "DELETE") + 1);
+  const fields = made.find(({ method }) => method === "PUT")?.rawHeaders ?? [];
+  return fields.filter((name) => /^x-amz-(?:acl|grant|object-own|bucket-object)/.test(name));
+}
+
+const at = (cluster: string): CreateBucketCommandInput["CreateBucketConfiguration"] =>
+  // The SDK's type lists only AWS regions; RGW and we take any text.
+  JSON.parse(JSON.stringify({ LocationConstraint: cluster }));
+type Asked = Omit<CreateBucketCommandInput, "Bucket">;
+const otherwise: readonly (readonly [string, Asked, Asked, string | null, number])[] = [
+  ["object lock", {}, { ObjectLockEnabledForBucket: true }, "x-amz-bucket-object-lock-enabled", 1],
+  ["no object lock", { ObjectLockEnabledForBucket: true }, {}, null, 3],
+  ["an ACL", {}, { ACL: "public-read" }, "x-amz-acl", 3],
+  ["another ACL", { ACL: "public-read" }, { ACL: "private" }, "x-amz-acl", 3],
+  ["a grant", {}, { GrantRead: "id=reader" }, "x-amz-grant-read", 3],
+  ["ownership", {}, { ObjectOwnership: "ObjectWriter" }, "x-amz-object-ownership", 3],
+  ["one cluster", {}, { CreateBucketConfiguration: at("a") }, null, 1],
+  [
+    "another cluster",
+    { CreateBucketConfiguration: at("b") },
+    { CreateBucketConfiguration: at("a") },
+    null,
+    1,
+  ],
+];
+
+t.test("what failed halfway is not what another request asks for", async (t) => {
+  const { s3, clusters, admin } = await startTestHeadgate(t);
+  for (const [index, [what, first, second, field, count]] of otherwise.entries()) {
+    const name = `half-${index}`;
+    for (const each of Object.values(clusters)) {
+      // One of three is made; of a bucket on one cluster none is.
+      const isMade = each === clusters["c"] && first.ObjectLockEnabledForBucket !== true;
+      each.setFault(({ method }) => (method === "PUT" && !isMade ? "reset" : null));
+    }
+    const unavailable = { name: "ServiceUnavailable" };
+    await t.rejects(s3.send(new CreateBucketCommand({ Bucket: name, ...first })), unavailable);
+    for (const each of Object.values(clusters)) each.setFault(null);
+    await s3.send(new CreateBucketCommand({ Bucket: name, ...second }));
+    const there = Object.keys(clusters).filter((id) =>
+      clusters[id]?.buckets().some((bucket) => bucket === name),
+    );
+    t.equal(there.length, count, what);
+    const made = there.map((id) => madeOf(clusters[id], name));
+    t.strictSame(
+      made,
+      Array.from(there, () => (field === null ? [] : [field])),
+      what,
+    );
+    const { body } = await admin("GET", `/buckets/${name}`);
+    const weights = Object.fromEntries(there.map((id) => [id, /./]));
+    t.match(body, { phase: "settled", extra: [], route: { weights: count === 1 ? weights : {} } });
+    await s3.send(new CreateBucketCommand({ Bucket: name, ...second }));
+  }
+});
+
+t.test("a creation that a cluster refuses leaves nothing, and says why", async (t) => {
+  const { s3, client, clusters, admin } = await startTestHeadgate(t);
+  const other = client({ credentials: otherKeys });
+  for (const [status, code] of [
+    [400, "InvalidArgument"],
+    [404, "NoSuchKey"],
+  ] as const) {
+    for (const id of ["a", "c"]) {
+      const name = `refused-${status}-${id}`;
+      clusters[id]?.setFault(({ method }) => (method === "PUT" ? { status, code } : null));
+      const create = new CreateBucketCommand({ Bucket: name });
+      await t.rejects(s3.send(create), { name: code, $metadata: { httpStatusCode: status } });
+      clusters[id]?.setFault(null);
+      for (const each of Object.values(clusters)) t.notOk(each.buckets().length, name);
+      t.equal((await admin("GET", `/buckets/${name}`)).status, 404, "no record stays");
+      await other.send(create);
+      await t.rejects(s3.send(create), { name: "BucketAlreadyExists" });
+      await other.send(new DeleteBucketCommand({ Bucket: name }));
+    }
+  }
+});
+
+t.test("a bucket on several clusters is not created again with object lock", async (t) => {
+  const { s3 } = await startTestHeadgate(t);
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  const locked = new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true });
+  await t.rejects(s3.send(locked), { name: "BucketAlreadyOwnedByYou" });
 });

@@ -9,15 +9,17 @@ import {
   DeleteBucketCommand,
   DeleteObjectCommand,
   GetBucketLocationCommand,
+  GetBucketPolicyCommand,
   GetObjectCommand,
   HeadBucketCommand,
   ListBucketsCommand,
+  PutBucketPolicyCommand,
   PutObjectCommand,
   type S3Client,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import type { DemoServer } from "../../proxy/demo/server.ts";
-import { startClusters, startTestHeadgate } from "../support/headgate.ts";
+import { clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
 import { until } from "../support/raw-upstream.ts";
 
 const unavailable = { name: "ServiceUnavailable", $metadata: { httpStatusCode: 503 } };
@@ -167,6 +169,44 @@ t.test("a deletion that can neither go on nor be taken back heals at the next wr
   t.strictSame(holders(clusters, "torn"), ["a", "b", "c"]);
   const got = await s3.send(new GetObjectCommand({ Bucket: "torn", Key: "k" }));
   t.equal(await got.Body?.transformToString(), "x");
+});
+
+t.test("a deletion that a cluster refuses in its midst gives settings back", async (t) => {
+  const { s3, client, clusters, logLines } = await startTestHeadgate(t);
+  const Bucket = "kept";
+  await s3.send(new CreateBucketCommand({ Bucket }));
+  const Policy = '{"Version":"2012-10-17","Statement":[]}';
+  await s3.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+  // Somebody wrote past Headgate between the look and the deletion there.
+  clusters["a"]?.setFault(({ method }) =>
+    method === "DELETE" ? { status: 409, code: "BucketNotEmpty" } : null,
+  );
+  const notEmpty = { name: "BucketNotEmpty", $metadata: { httpStatusCode: 409 } };
+  await t.rejects(s3.send(new DeleteBucketCommand({ Bucket })), notEmpty);
+  clusters["a"]?.setFault(null);
+  for (const id of ["a", "b", "c"]) {
+    const direct = client({ endpoint: clusters[id]?.url ?? "", credentials: clusterKeys });
+    t.equal((await direct.send(new GetBucketPolicyCommand({ Bucket }))).Policy, Policy, id);
+  }
+  const healed = logLines.filter(({ event }) => event === "bucket.drift");
+  t.strictSame(new Set(healed.map(({ fields }) => fields["cluster"])), new Set(["b", "c"]));
+  await fill(s3, Bucket);
+});
+
+t.test("a deletion of a bucket that holds something is in nobody's way", async (t) => {
+  for (const weights of [{ a: 1 }, { a: 1, b: 1 }]) {
+    const { s3, clusters, admin } = await startTestHeadgate(t, { clusters: weights });
+    await s3.send(new CreateBucketCommand({ Bucket: "busy" }));
+    await fill(s3, "busy");
+    const record = await admin("GET", "/buckets/busy");
+    await t.rejects(s3.send(new DeleteBucketCommand({ Bucket: "busy" })), {
+      name: "BucketNotEmpty",
+    });
+    t.strictSame(await admin("GET", "/buckets/busy"), record, "its record was never another");
+    for (const cluster of Object.values(clusters)) {
+      t.notOk(cluster.exchanges().some(({ method }) => method === "DELETE"));
+    }
+  }
 });
 
 function located(Bucket: string, location: string): CreateBucketCommand {
