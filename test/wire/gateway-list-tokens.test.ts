@@ -16,6 +16,7 @@ import {
   type ListObjectsV2CommandOutput,
   ListObjectVersionsCommand,
   type ListObjectVersionsCommandOutput,
+  ListPartsCommand,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
@@ -165,7 +166,7 @@ t.test("lists go on where clusters came, went and gave keys away, under newer ke
   };
   const second = await start("abcd", 1);
   const third = await start("bcd", 2);
-  const { ListMultipartUploads: _, ...others } = walks;
+  const { ListMultipartUploads, ...others } = walks;
   for (const [name, walk] of Object.entries(others)) {
     let turn = 0;
     const asked = [first, second, third];
@@ -181,6 +182,42 @@ t.test("lists go on where clusters came, went and gave keys away, under newer ke
     t.strictSame(read, keys, name);
     await move("c", "a", 2);
   }
+  const begun = new Map<string, string | undefined>();
+  for (const Key of keys) {
+    const upload = await first.s3.send(new CreateMultipartUploadCommand({ Bucket, Key }));
+    begun.set(Key, upload.UploadId);
+  }
+  const uploadsAt = async (id: string): Promise<readonly (string | undefined)[]> => {
+    const list = await direct.get(id)?.send(new ListMultipartUploadsCommand({ Bucket }));
+    return list?.Uploads?.map(({ Key }) => Key) ?? [];
+  };
+  const gone = await uploadsAt("a");
+  t.ok(gone.length > 0 && gone.length < keys.length);
+  let turn = 0;
+  const asked = [first, second, third];
+  const uploads = await ListMultipartUploads?.(
+    () => (asked[Math.min(turn, 2)] ?? first).s3,
+    async () => {
+      turn += 1;
+    },
+  );
+  const stayed = (names: readonly (string | undefined)[] = []) =>
+    names.filter((name) => !gone.includes(name));
+  t.strictSame(stayed(uploads), stayed(keys), "uploads of the clusters that stay");
+  const [Key = ""] = await uploadsAt("b");
+  const upload = { Bucket, Key, UploadId: begun.get(Key) };
+  for (const PartNumber of [1, 2, 4]) {
+    await first.s3.send(new UploadPartCommand({ ...upload, PartNumber, Body: "x" }));
+  }
+  const parts: (number | undefined)[] = [];
+  let PartNumberMarker = "0";
+  for (const { s3 } of asked) {
+    const list = await s3.send(new ListPartsCommand({ ...upload, MaxParts: 1, PartNumberMarker }));
+    parts.push(...(list.Parts ?? []).map(({ PartNumber }) => PartNumber));
+    t.equal(list.IsTruncated, parts.length < 3);
+    PartNumberMarker = list.NextPartNumberMarker ?? "";
+  }
+  t.strictSame(parts, [1, 2, 4]);
   const page = await first.s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 7 }));
   const fourth = await start("abcd", 3);
   await t.rejects(
