@@ -172,16 +172,12 @@ function changeCluster(
     switch (result.kind) {
       case "invalid_transition":
         return { kind: "reply", reply: invalidTransition(before.id, result) };
-      case "not_ready":
-        return { kind: "reply", reply: problem(409, "Conflict", "The cluster still holds data") };
       case "ok": {
         const after = result.record;
         return {
           kind: "changes",
           revision: modRevision,
-          changes: result.noop
-            ? []
-            : [{ kind: "cluster", id: before.id, expected: modRevision, record: after }],
+          changes: [{ kind: "cluster", id: before.id, expected: modRevision, record: after }],
           audit: {
             action: options.action,
             resource: `cluster:${before.id}`,

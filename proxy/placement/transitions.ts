@@ -7,25 +7,21 @@ import type { ClusterRecord, ClusterState } from "./records.ts";
 export type DrainMode = "readonly" | "evacuate";
 
 /** What was asked for, as `requested_mode` shows it. */
-type RequestedMode = "activate" | "weight" | "readonly" | "evacuate" | "undrain" | "deregister";
+type RequestedMode = "activate" | "readonly" | "evacuate" | "undrain";
 
 export type TransitionResult =
   | {
       readonly kind: "ok";
       readonly record: ClusterRecord;
-      /** Nothing changes: there is nothing to write. */
-      readonly noop: boolean;
     }
   | {
       readonly kind: "invalid_transition";
       readonly currentState: ClusterState;
       readonly requestedMode: RequestedMode;
-    }
-  /** Deregistration of a cluster that may still hold something. */
-  | { readonly kind: "not_ready" };
+    };
 
 function moved(record: ClusterRecord, state: ClusterState): TransitionResult {
-  return { kind: "ok", record: { ...record, state }, noop: false };
+  return { kind: "ok", record: { ...record, state } };
 }
 
 function refused(record: ClusterRecord, requestedMode: RequestedMode): TransitionResult {
@@ -36,12 +32,6 @@ function refused(record: ClusterRecord, requestedMode: RequestedMode): Transitio
 export function activateCluster(record: ClusterRecord, weight: number | null): TransitionResult {
   if (record.state !== "pending") return refused(record, "activate");
   return moved({ ...record, weight }, "live");
-}
-
-/** Sets or clears the weight of a live cluster. */
-export function setClusterWeight(record: ClusterRecord, weight: number | null): TransitionResult {
-  if (record.state !== "live") return refused(record, "weight");
-  return { kind: "ok", record: { ...record, weight }, noop: record.weight === weight };
 }
 
 /** live → draining_readonly or evacuating; draining_readonly → evacuating. */
@@ -58,13 +48,4 @@ export function undrainCluster(record: ClusterRecord): TransitionResult {
     return refused(record, "undrain");
   }
   return moved(record, "live");
-}
-
-/** evacuating → removed, a tombstone. `ready`: a verified listing showed that nothing is left. */
-export function deregisterCluster(
-  record: ClusterRecord,
-  options: { readonly ready: boolean },
-): TransitionResult {
-  if (record.state !== "evacuating") return refused(record, "deregister");
-  return options.ready ? moved(record, "removed") : { kind: "not_ready" };
 }

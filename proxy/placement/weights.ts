@@ -1,9 +1,7 @@
-// What operators may set cluster weights to: the words of set-weights, the ratio rule, the weight of
-// a joining cluster, and shares to show. Any positive integers, so byte sizes work; the admin surface
-// alone limits them to 0–100. Integer arithmetic. Spec: placement.md §3 (AIStore rules).
+// What operators may set cluster weights to: the ratio rule, the weight of a joining cluster, and shares
+// to show. Any positive integers, so byte sizes work; the admin surface alone limits them to 0–100. Integer arithmetic. Spec: placement.md §3 (AIStore rules).
 
 import type { ClusterId } from "../s3/names.ts";
-import { parseClusterId } from "../s3/names.ts";
 import { gcd } from "./hrw.ts";
 import type { ClusterState, Weights } from "./records.ts";
 import { sameShares } from "./routes.ts";
@@ -24,47 +22,10 @@ export type WeightCommand =
       readonly named: ReadonlyMap<ClusterId, WeightWord>;
       /** For live clusters not named; `null`: they keep what they have. */
       readonly rest: WeightWord | null;
-    }
-  | { readonly kind: "invalid"; readonly message: string };
+    };
 
 function invalid(message: string): { readonly kind: "invalid"; readonly message: string } {
   return { kind: "invalid", message };
-}
-
-function parseWeightWord(text: string): WeightWord | null {
-  if (text === "none") return "none";
-  const weight = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  return Number.isSafeInteger(weight) ? weight : null;
-}
-
-/**
- * Reads the words of `set-weights`: `a=1 b=3 rest=1`, `a=none`, or `none` alone. `rest` is always
- * the word, never a cluster of that name.
- */
-export function parseWeightCommand(words: readonly string[]): WeightCommand {
-  if (words.length === 0) return invalid("Cannot set weights: no assignment given");
-  if (words.length === 1 && (words[0] === "none" || words[0] === "rest=none")) {
-    return { kind: "clear" };
-  }
-  const named = new Map<ClusterId, WeightWord>();
-  let rest: WeightWord | null = null;
-  for (const word of words) {
-    const [, name = "", value = ""] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
-    const weight = parseWeightWord(value);
-    if (weight === null) {
-      return invalid(`Cannot read "${word}": needs CLUSTER=N, CLUSTER=none or rest=N`);
-    }
-    if (name === "rest") {
-      if (rest !== null) return invalid('Cannot set weights: "rest" is given twice');
-      rest = weight;
-      continue;
-    }
-    const id = parseClusterId(name);
-    if (id === null) return invalid(`Cannot read "${word}": "${name}" is no cluster id`);
-    if (named.has(id)) return invalid(`Cannot set weights: "${id}" is given twice`);
-    named.set(id, weight);
-  }
-  return { kind: "set", named, rest };
 }
 
 /** What the weight rules look at in a cluster's record. */
@@ -93,7 +54,6 @@ export function applyWeightCommand(
   command: WeightCommand,
   clusters: readonly WeightedCluster[],
 ): WeightChange {
-  if (command.kind === "invalid") return command;
   const live = clusters.filter((cluster) => cluster.state === "live");
   const before = new Map(live.map(({ id, weight }) => [id, weight]));
   if (command.kind === "clear") return changed(before, cleared(before));
@@ -237,10 +197,4 @@ export function sharesOf(weights: AssignedWeights): Shares {
 /** `16.7%` of 167 tenths. */
 export function shareText(tenths: number): string {
   return `${String(Math.floor(tenths / 10))}.${String(tenths % 10)}%`;
-}
-
-/** The expected deviation, in keys, of a share `weight / total` measured over `keys` keys. */
-export function expectedDeviation(keys: number, weight: number, total: number): number {
-  const share = weight / total;
-  return Math.sqrt(keys * share * (1 - share));
 }
