@@ -220,9 +220,12 @@ async function onlyCluster(
   );
   const bound = clusters.filter((id, index) => holds[index] === true || versioned.includes(id));
   const [only, ...others] = bound;
-  if (only === undefined) return onOneCluster(record);
   if (others.length > 0) return null;
-  const weights = new Map([[only, 1]]);
+  const { clusters: known } = ports.snapshots.current();
+  // One that is to take no more bytes only where nothing else can be: the bucket could not be written to.
+  const live = [...record.route.weights].filter(([id]) => known.get(id)?.value.state === "live");
+  const open = live.length > 0 ? new Map(live) : record.route.weights;
+  const weights = only === undefined ? open : new Map([[only, 1]]);
   return onOneCluster({ ...record, route: { ...record.route, weights } });
 }
 

@@ -82,6 +82,20 @@ t.test("objects that are all on one cluster become versioned where they are", as
   }
 });
 
+t.test("an empty bucket becomes versioned where it can be written to", async (t) => {
+  const { s3, clusters, admin } = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
+  const buckets = ["one", "three"];
+  for (const Bucket of buckets) await s3.send(new CreateBucketCommand({ Bucket }));
+  t.equal((await admin("POST", "/clusters/a/drain", {})).status, 204);
+  for (const Bucket of buckets) {
+    const versioning = { Bucket, VersioningConfiguration: enabled };
+    await s3.send(new PutBucketVersioningCommand(versioning));
+    await s3.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+  }
+  t.strictSame([...(clusters["b"]?.buckets() ?? [])].sort(), buckets.toSorted());
+  t.strictSame(clusters["a"]?.buckets(), []);
+});
+
 t.test("objects on several clusters are refused, with the way out", async (t) => {
   const { s3, clusters } = await startTestHeadgate(t);
   const Bucket = "spread";
