@@ -17,6 +17,7 @@ import {
   UploadPartCopyCommand,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
+import { copyFieldsSuite } from "./copy-fields.ts";
 import type { Lab, RealTest } from "./lab.ts";
 import { answerOf, inParallel, keysOf, put, read, sha256, testBytes } from "./s3.ts";
 
@@ -306,4 +307,6 @@ export async function copySuite(lab: Lab, test: RealTest): Promise<void> {
       { Key: "marked", VersionId: DeleteMarkerVersionId, DeleteMarker: true },
     ]);
   });
+
+  copyFieldsSuite(lab, test, { client, url: headgate.url });
 }
