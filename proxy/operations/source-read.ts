@@ -101,6 +101,11 @@ export interface SourceBytes {
   readonly signal: Signal;
 }
 
+export interface SourceBody extends ClientBody {
+  /** Ends a read that nobody goes on with; nothing of one that is over. */
+  readonly cancel: () => void;
+}
+
 export function lengthOf({ state, range }: SourceBytes): number {
   return range === null ? state.sizeBytes : range.last - range.first + 1;
 }
@@ -113,7 +118,7 @@ export async function openSource(
   request: OperationRequest,
   ports: OperationPorts,
   from: SourceBytes & { readonly algorithm: ChecksumAlgorithm | null },
-): Promise<ClientBody> {
+): Promise<SourceBody> {
   const { state, range, signal, algorithm } = from;
   const lengthBytes = lengthOf(from);
   const asked: HeaderList = [
@@ -135,6 +140,7 @@ export async function openSource(
     sha256: null,
     trailer: sum?.trailer ?? null,
     chunks: () => readingChunks(body, lengthBytes, sum),
+    cancel: () => body.cancel(),
   };
 }
 

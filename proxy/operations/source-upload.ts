@@ -9,7 +9,7 @@ import { type ChecksumAlgorithm, checksumField } from "../s3/checksum.ts";
 import type { HeaderList, QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
-import { isHeldWhole, openGate, withChecksum } from "./gate.ts";
+import { type GatedBody, isHeldWhole, openGate, withChecksum } from "./gate.ts";
 import { upstreamRequest } from "./send.ts";
 import { lengthOf, openSource, type SourceBytes } from "./source-read.ts";
 
@@ -46,12 +46,23 @@ export async function uploadSource(
   const { facts, algorithm, value } = telling;
   const headers = [...upload.headers, ...telling.fields];
   const body = await openSource(request, ports, { ...upload, algorithm });
-  const gate = await openGate(body, { verifySha256: false, commit: upload.commit });
   try {
+    const gate = await openGate(body, { verifySha256: false, commit: upload.commit });
     const sent = { operation, query, ...withChecksum(gate, body, { headers, facts }) };
-    const response = await ports.upstream.send(cluster, upstreamRequest(request, sent), signal);
+    const response = await sending(gate, () =>
+      ports.upstream.send(cluster, upstreamRequest(request, sent), signal),
+    );
     const computed = response.status === 200 ? (body.trailer?.value() ?? null) : null;
     return { response, value: value ?? computed };
+  } finally {
+    // A target that is not there has asked for none of it.
+    body.cancel();
+  }
+}
+
+async function sending<Result>(gate: GatedBody, send: () => Promise<Result>): Promise<Result> {
+  try {
+    return await send();
   } catch (caught) {
     throw gate.fault() ?? caught;
   }

@@ -84,6 +84,15 @@ for (const [what, at, rule, size, status] of faults) {
   });
 }
 
+t.test("a target that is not there leaves no read of the source open", async (t) => {
+  const headgate = await openCopies(t);
+  const Body = Buffer.alloc(1024 * 1024, 1);
+  await headgate.s3.send(new PutObjectCommand({ Bucket: "src", Key: "k", Body }));
+  await headgate.clusters["b"]?.close();
+  for (let left = 5; left > 0; left -= 1) t.equal(await statusOf(copy(headgate, {})), 503);
+  await until(async () => ((await headgate.clusters["a"]?.connections()) ?? 0) <= 2);
+});
+
 t.test("a Complete without an answer is not followed by an abort", async (t) => {
   const headgate = await openCopies(t);
   const params = { Bucket: "src", Key: "k", Body: Buffer.alloc(inParts, 1) };
