@@ -175,7 +175,13 @@ export async function copySuite(lab: Lab, test: RealTest): Promise<void> {
       }),
     );
     const old = await put(client, "versioned", "k?v", "old");
-    await put(client, "versioned", "k?v", "new");
+    const latest = await put(client, "versioned", "k?v", "new");
+    const copyPart = async (Bucket: string, CopySource: string) => {
+      const at = { Bucket, Key: "of-version" };
+      const { UploadId } = await client.send(new CreateMultipartUploadCommand(at));
+      const command = new UploadPartCopyCommand({ ...at, UploadId, PartNumber: 1, CopySource });
+      return await client.send(command);
+    };
     for (const [to, cluster] of [
       ["only-a", "a"],
       ["only-b", "b"],
@@ -190,16 +196,16 @@ export async function copySuite(lab: Lab, test: RealTest): Promise<void> {
         );
         const bytes = await read(direct[cluster], to, "of-version");
         t.equal(Buffer.from(bytes ?? "").toString(), content, `${to}${query}`);
-        if (query !== "") t.equal(answer.CopySourceVersionId, old.VersionId);
+        const taken = query === "" ? latest.VersionId : old.VersionId;
+        t.equal(answer.CopySourceVersionId, taken);
+        const part = await copyPart(to, CopySource);
+        t.equal(part.CopySourceVersionId, taken, "of a part, too");
       }
-      const gone = client.send(
-        new CopyObjectCommand({
-          Bucket: to,
-          Key: "of-version",
-          CopySource: `${encoded("versioned", "k?v")}?versionId=nosuchversion`,
-        }),
-      );
-      t.equal((await answerOf(gone)).status, 404);
+      const CopySource = `${encoded("versioned", "k?v")}?versionId=nosuchversion`;
+      const whole = new CopyObjectCommand({ Bucket: to, Key: "of-version", CopySource });
+      for (const gone of [client.send(whole), copyPart(to, CopySource)]) {
+        t.match(await answerOf(gone), { status: 404, code: "NoSuchVersion" }, to);
+      }
     }
   });
 
