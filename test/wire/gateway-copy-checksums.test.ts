@@ -32,6 +32,7 @@ import { rawServer } from "../support/raw-upstream.ts";
 const mebi = 1024 * 1024;
 const from = { Bucket: "src", Key: "k" };
 const to = { Bucket: "far", Key: "copy" };
+const inParts = [5 * mebi, 70_001] as const;
 const bodyOf = (size: number) => Buffer.alloc(size, "0123456789abcdef!");
 
 function full(algorithm: MatrixChecksum): Summed {
@@ -128,7 +129,7 @@ t.test("in one piece", async (t) => {
 
 t.test("in parts", async (t) => {
   const headgate = await openCopies(t, "aws");
-  const sizes = [5 * mebi, 70_001];
+  const sizes = inParts;
   const body = bodyOf(5 * mebi + 70_001);
   for (const [source, asked, kept] of [
     [composite("crc32"), null, composite("crc32")],
@@ -204,7 +205,7 @@ t.test("of a part", async (t) => {
 
 t.test("a cluster that takes none behind a body is told it in the head", async (t) => {
   const headgate = await openCopies(t, "aws", { overrides: "{takes_trailers: false}" });
-  const sizes = [5 * mebi, 70_001];
+  const sizes = inParts;
   const body = bodyOf(5 * mebi + 70_001);
   await putSummed(headgate.s3, { ...from, body, sizes, sum: composite("crc32") });
   const [a, b] = [count(headgate, "a"), count(headgate, "b")];
@@ -218,10 +219,17 @@ for (const [what, profile, a, b] of [
   ["both keep none", "rgw-pacific", profiles["rgw-pacific"], profiles["rgw-pacific"]],
   ["the target only seems to keep them", "aws", profiles.aws, profiles["rgw-pacific"]],
   ["both only seem to", "aws", profiles["rgw-pacific"], profiles["rgw-pacific"]],
+  ["an RGW is older than it seems", "rgw-squid", profiles["rgw-squid"], profiles["rgw-pacific"]],
+  [
+    "an RGW takes trailers and keeps none",
+    "rgw-squid",
+    profiles["rgw-squid"],
+    profiles["rgw-reef"],
+  ],
 ] as const) {
   t.test(`none is kept, and nothing is harmed, where ${what}`, async (t) => {
     const headgate = await openCopies(t, profile, { a, b });
-    for (const sizes of [[], [5 * mebi, 70_001]]) {
+    for (const sizes of [[], inParts]) {
       const body = bodyOf(sizes.length === 0 ? 200_000 : 5 * mebi + 70_001);
       const sum = a.verifiesChecksums ? composite("crc32") : null;
       await putSummed(headgate.s3, { ...from, body, sizes, sum: sizes.length === 0 ? null : sum });
@@ -239,9 +247,25 @@ for (const [what, profile, a, b] of [
   });
 }
 
+t.test("an RGW that keeps them is told as it takes it", async (t) => {
+  const headgate = await openCopies(t, "rgw-squid");
+  for (const [sizes, sum, asked, kept] of [
+    [[], full("sha1"), "CRC32", full("crc32")],
+    [inParts, composite("sha256"), undefined, composite("sha256")],
+  ] as const) {
+    const body = bodyOf(5 * mebi + 70_001);
+    await putSummed(headgate.s3, { ...from, body, sizes, sum });
+    const since = count(headgate, "b");
+    await copy(headgate, asked === undefined ? {} : { ChecksumAlgorithm: asked });
+    t.strictSame(await headTold(headgate.s3, to), rightlyTold(body, kept, sizes).head);
+    t.equal(placesOf(headgate, since).at(-1), "trailer");
+    t.equal(encodingOf(headgate), "gzip");
+  }
+});
+
 t.test("a target that stores framing never gets any", async (t) => {
   const headgate = await openCopies(t, "aws", { b: { ...profiles.aws, storesFraming: true } });
-  const sizes = [5 * mebi, 70_001];
+  const sizes = inParts;
   const body = bodyOf(5 * mebi + 70_001);
   await putSummed(headgate.s3, { ...from, body, sizes, sum: composite("sha256") });
   await copy(headgate, {});
@@ -249,7 +273,6 @@ t.test("a target that stores framing never gets any", async (t) => {
   t.strictSame(await toldOf(headgate.s3, to), rightlyTold(body, composite("sha256"), sizes));
 });
 
-const inParts = [5 * mebi, 70_001] as const;
 const onSource = on("GET", "/src/k");
 
 for (const [what, at, rule, sizes] of [
