@@ -6,7 +6,8 @@
 //   x-amz-website-redirect-location            ignored, unless metadata is replaced; the source's stays
 //   x-amz-object-lock-*                        ignored by 16.2, which keeps those of the source; 18.2 obeys
 //   x-amz-server-side-encryption-*             ignored, and so is the key of the source
-//   ACL, grants, storage class, content fields obeyed
+//   x-amz-storage-class                        obeyed; without it, told as the source's, which it is not
+//   ACL, grants, content fields                obeyed
 // CreateMultipartUpload: tagging and object lock are ignored, all else is obeyed. PutObject obeys all.
 
 import type { CopyDirectives } from "./copy-fields.ts";
@@ -14,6 +15,7 @@ import { fieldValue, type HeaderList } from "./headers.ts";
 
 const redirect = "x-amz-website-redirect-location";
 const tagging = "x-amz-tagging";
+const storageClass = "x-amz-storage-class";
 const objectLock = /^x-amz-object-lock-/;
 const encryption = /^x-amz-(?:copy-source-)?server-side-encryption/;
 
@@ -34,7 +36,9 @@ export function rgwCopiesAsS3(
     if (isTagged || fieldValue(request, tagging) !== null) return false;
   }
   const stays = source.some(([name]) => name === redirect || objectLock.test(name));
-  return !stays && fieldValue(request, redirect) === null;
+  const isCold = (fieldValue(source, storageClass) ?? "STANDARD") !== "STANDARD";
+  if (stays || (isCold && fieldValue(request, storageClass) === null)) return false;
+  return fieldValue(request, redirect) === null;
 }
 
 /** Whether an RGW gives an object with these fields all that they say only where it is put whole. */

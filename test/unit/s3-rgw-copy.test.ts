@@ -13,6 +13,7 @@ const unread: HeaderList = [["x-amz-tagging-count", "0"]];
 const own: HeaderList = [["x-amz-tagging", "a=1"]];
 const redirected: HeaderList = [["x-amz-website-redirect-location", "/z"]];
 const locked: HeaderList = [["x-amz-object-lock-mode", "GOVERNANCE"]];
+const cold: HeaderList = [["x-amz-storage-class", "COLD"]];
 const held: HeaderList = [["x-amz-object-lock-legal-hold", "ON"]];
 
 t.test("a copy within an RGW", async (t) => {
@@ -33,6 +34,10 @@ t.test("a copy within an RGW", async (t) => {
     [copies, redirected, [], false],
     [copies, [], redirected, false],
     [replacesMetadata, redirected, redirected, true],
+    [copies, [], [["x-amz-storage-class", "STANDARD"]], true],
+    [copies, [], cold, false],
+    [copies, [["x-amz-storage-class", "STANDARD"]], cold, true],
+    [replacesMetadata, [], cold, true],
     [copies, locked, [], false],
     [copies, [], locked, false],
     [copies, [], held, false],

@@ -18,6 +18,7 @@ import {
 import { formBody, formEdge, formField, formFile, signedFields } from "../../support/s3-forms.ts";
 import { clientPair } from "./headgate.ts";
 import type { Lab, RealTest } from "./lab.ts";
+import { until } from "./processes.ts";
 import { answerOf, read, testBytes } from "./s3.ts";
 
 /** What an object shows; null for nothing. */
@@ -53,6 +54,24 @@ async function shown(client: S3Client, Bucket: string, Key: string): Promise<Sho
       Grantee?.URI === undefined ? [] : [`${Grantee.URI.split("/").at(-1)} ${Permission}`],
     ).join(),
   };
+}
+
+/** A storage class that both clusters are given. */
+const cold = "STANDARD_IA";
+
+/** Gives a cluster that class, and waits until its radosgw has read so. */
+async function addStorageClass(lab: Lab, cluster: "a" | "b", Bucket: string): Promise<void> {
+  const named = ["--placement-id=default-placement", `--storage-class=${cold}`];
+  const pool = `--data-pool=${cluster}.rgw.buckets.data`;
+  const group = `--rgw-zonegroup=${cluster}`;
+  await lab.rgw.admin(cluster, "zonegroup", "placement", "add", group, ...named);
+  await lab.rgw.admin(cluster, "zone", "placement", "add", `--rgw-zone=${cluster}`, ...named, pool);
+  await lab.rgw.admin(cluster, "period", "update", "--commit");
+  const command = { Bucket, Key: "class", Body: "x", StorageClass: cold } as const;
+  await until(`the storage class of ${cluster}`, 20_000, async () => {
+    const { status } = await answerOf(lab.direct(cluster).send(new PutObjectCommand(command)));
+    return status === 200 ? true : null;
+  });
 }
 
 const replaced = {
@@ -112,11 +131,12 @@ const rows: readonly (readonly [
     kept,
   ],
   [{ StorageClass: "STANDARD" }, { storageClass: "STANDARD" }, kept],
+  [{ StorageClass: cold }, { storageClass: cold }, kept],
 ];
 
 /** Those that are refused → by Headgate, by a bare RGW. */
 const refused: readonly (readonly [Partial<CopyObjectCommandInput>, number, number])[] = [
-  [{ StorageClass: "NOPE" as "STANDARD" }, 400, 400],
+  [{ StorageClass: "GLACIER" }, 400, 400],
   [{ GrantRead: "id=nobody" }, 404, 404],
   // Not over plain HTTP; a copy within an RGW would be there without.
   [{ ServerSideEncryption: "AES256" }, 400, 200],
@@ -176,12 +196,15 @@ export function copyFieldsSuite(
     } as const;
     await a.send(new PutObjectCommand(source));
     await a.send(new PutObjectCommand({ ...source, ...locked, Key: "locked" }));
+    await Promise.all([addStorageClass(lab, "a", "locks-a"), addStorageClass(lab, "b", "locks-b")]);
+    await a.send(new PutObjectCommand({ ...source, StorageClass: cold, Key: "cold" }));
     const bareLock = obeysLock ? {} : { lock: null, hold: null };
     const inherited = obeysLock ? {} : { lock: "GOVERNANCE", hold: "ON" };
     for (const [from, input, s3, bare] of [
       ...rows.map((row) => [CopySource, ...row] as const),
       [CopySource, locked, { lock: "GOVERNANCE", hold: "ON" }, { ...kept, ...bareLock }],
       ["locks-a/locked", {}, {}, { ...kept, ...inherited }],
+      ["locks-a/cold", {}, {}, { ...kept, storageClass: cold }],
     ] as const) {
       for (const [place, by, Bucket] of places) {
         const to = { Bucket, Key: "copy" };
@@ -225,13 +248,13 @@ export function copyFieldsSuite(
         t.ok(content.equals(body), "whole");
       }
     }
-    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const date = new Date(Date.now() + 3_600_000).toISOString();
     const tagging = "<Tagging><TagSet><Tag><Key>d</Key><Value>4</Value></Tag></TagSet></Tagging>";
     const fields = [
       ["key", "form"],
       ["tagging", tagging],
       ["x-amz-object-lock-mode", "GOVERNANCE"],
-      ["x-amz-object-lock-retain-until-date", until],
+      ["x-amz-object-lock-retain-until-date", date],
       ["x-amz-object-lock-legal-hold", "ON"],
     ] as const;
     const conditions = fields.map(([name]) => ["starts-with", `$${name}`, ""]);
