@@ -163,7 +163,7 @@ async function copySettings(
   const { signal } = new AbortController();
   const open: (typeof comparedSettings)[number][] = [];
   for (const setting of comparedSettings) {
-    const { drift, isOpen } = await agree(setting, places, ports, signal);
+    const { drift, isOpen } = await agree(setting, places, ports, { signal });
     tellDrift(drift, record, ports);
     if (isOpen) open.push(setting);
   }

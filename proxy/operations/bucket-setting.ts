@@ -11,6 +11,7 @@ import type { ClusterId } from "../s3/names.ts";
 import type { OperationFacts } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { hasParameter, queryValue } from "../s3/query.ts";
+import { settingText } from "../s3/setting-text.ts";
 import { passBucketRequest } from "./bucket.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { subresourceOf, writtenSetting } from "./drift-reading.ts";
@@ -27,6 +28,7 @@ import {
   upstreamRequest,
 } from "./send.ts";
 import { agreeCounted } from "./setting-agreement.ts";
+import { toldText } from "./setting-copy.ts";
 import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
 
 const lookAgainWithinMs = 10_000;
@@ -78,7 +80,8 @@ export async function writeBucketSetting(
     await mutation.commit();
     const send = async (cluster: ClusterId): Promise<OperationAnswer> =>
       passOn(await ports.upstream.send(cluster, sent, signal), cluster);
-    const answer = await writeEverywhere({ request, ports, clusters: known, send });
+    const word = wordOf(request, bytes);
+    const answer = await writeEverywhere({ request, ports, clusters: known, send, word });
     return takenAway(request, answer);
   });
 }
@@ -89,6 +92,8 @@ interface Writing {
   /** The one that readers are answered from last. */
   readonly clusters: readonly ClusterId[];
   readonly send: (cluster: ClusterId) => Promise<OperationAnswer>;
+  /** What the clusters should say then; `null`: that is theirs to word, as what `x-amz-acl` means. */
+  readonly word: string | null;
 }
 
 async function writeEverywhere(writing: Writing): Promise<OperationAnswer> {
@@ -159,7 +164,10 @@ async function lookAgain(writing: Writing): Promise<void> {
   // The write has succeeded: its client does not wait for a cluster that hangs now.
   const limit = new AbortController();
   const cancelLimit = ports.timers.after(lookAgainWithinMs, () => limit.abort());
-  const { drift, isOpen } = await agreeCounted(setting, places, ports, limit.signal);
+  const { drift, isOpen } = await agreeCounted(setting, places, ports, {
+    signal: limit.signal,
+    ours: writing.word,
+  });
   cancelLimit();
   tellDrift(drift, record, ports);
   if (isOpen) ports.unfinished.add(settingErrand(written, ports));
@@ -186,6 +194,14 @@ function writtenOf({ request, clusters }: Writing): WrittenSetting | null {
   // Where a cluster knows its users ours may not read what is theirs.
   const identity = request.identity.kind === "caller" ? request.identity : serviceIdentity;
   return { setting, record, clusters: clusters.toReversed(), identity };
+}
+
+function wordOf({ operation }: OperationRequest, document: Uint8Array): string | null {
+  if (operationFacts[operation].method === "DELETE")
+    return toldText({ kind: "unset", document: null });
+  if (document.length === 0) return null;
+  const text = settingText(subresourceOf(operation), document);
+  return toldText(text === null ? { kind: "unset", document } : { kind: "set", text, document });
 }
 
 function drop({ body }: OperationAnswer): void {

@@ -107,7 +107,7 @@ async function healSettings(
     before.differences.some((earlier) => isSame(earlier, difference)),
   );
   for (const setting of new Set(stood.map((difference) => difference.setting))) {
-    healed.push(...(await agreeCounted(setting, places, ports, signal)).drift);
+    healed.push(...(await agreeCounted(setting, places, ports, { signal })).drift);
   }
   const fresh = differences.filter(
     ({ setting }) => !stood.some((difference) => difference.setting === setting),

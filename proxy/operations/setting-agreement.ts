@@ -3,7 +3,8 @@
 // one who writes last sees what is left, and copies; a copy is a write too, and is looked at in turn. Two
 // copies undo one another only while the first cluster's word changes. A cluster that says something else
 // right after it was given the word of the first words it differently, or was written by somebody who
-// will look: it is left at that.
+// will look: it is left at that. A writer begins to copy only where the first one says what it wrote: another
+// word is that of a later writer, or an old one, since S3 tells settings with some delay.
 
 import type { CancelSignal } from "../placement/ports.ts";
 import type { ClusterId } from "../s3/names.ts";
@@ -39,12 +40,18 @@ interface Attempt {
   readonly copying: Copying;
 }
 
+export interface AgreeOptions {
+  readonly signal: CancelSignal;
+  /** What the first one has just been told (`toldText`), `null`: not known; default: its word counts. */
+  readonly ours?: string | null;
+}
+
 /** @param places of the bucket, the one whose word counts first. */
 export async function agree(
   setting: ComparedSetting,
   places: readonly BucketPlace[],
   ports: Pick<OperationPorts, "upstream" | "facts">,
-  signal: CancelSignal,
+  { signal, ours }: AgreeOptions,
 ): Promise<Agreement> {
   const attempts = new Map<ClusterId, Attempt>();
   let isLate = false;
@@ -54,6 +61,14 @@ export async function agree(
     if (toCopy.length === 0 || round === maxRounds) {
       const isOpen = isLate || toCopy.length > 0 || differences.some(mayPass);
       return { drift: driftOfAll(differences, attempts), isOpen, isLate };
+    }
+    if (
+      round === 0 &&
+      ours !== undefined &&
+      !toCopy.some((each) => toldText(each.wanted) === ours)
+    ) {
+      const drift = differences.map((difference) => driftOf(difference, "found"));
+      return { drift, isOpen: true, isLate };
     }
     const made = await Promise.all(
       toCopy.map(async (difference) => ({
@@ -74,14 +89,14 @@ export async function agreeCounted(
   setting: ComparedSetting,
   places: readonly BucketPlace[],
   ports: Pick<OperationPorts, "upstream" | "facts" | "membership" | "timers" | "quarantineMs">,
-  signal: CancelSignal,
+  options: AgreeOptions,
 ): Promise<Agreement> {
   const [first] = places;
   if (first === undefined) return { drift: [], isOpen: false, isLate: false };
   const end = ports.membership.beginMutation(first.tenant, first.name);
   let isLate = false;
   try {
-    const agreement = await agree(setting, places, ports, signal);
+    const agreement = await agree(setting, places, ports, options);
     ({ isLate } = agreement);
     return agreement;
   } finally {

@@ -50,7 +50,7 @@ export function settingErrand(written: WrittenSetting, ports: Ports): Errand {
       const named = clustersOf(now);
       const clusters = written.clusters.filter((cluster) => named.includes(cluster));
       const places = clusters.map((cluster) => ({ tenant, name, cluster, identity }));
-      const { drift, isOpen } = await agreeCounted(setting, places, ports, signal);
+      const { drift, isOpen } = await agreeCounted(setting, places, ports, { signal });
       const isQuiet = ports.clock.monotonicMs() >= quietFromMs;
       if (isOpen) quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
       const isDone = isQuiet && !isOpen;

@@ -9,6 +9,7 @@ import { bucketTableOf } from "../../proxy/placement/bucket-table.ts";
 import { serviceIdentity } from "../../proxy/placement/ports.ts";
 import { profiles } from "../../proxy/placement/profiles.ts";
 import { noTenant } from "../../proxy/s3/names.ts";
+import { settingText } from "../../proxy/s3/setting-text.ts";
 import { CountingMeter, RecordingLog } from "../support/bridge-parts.ts";
 import { type Chooser, HeldSettings, inEveryOrder } from "../support/held-settings.ts";
 import { bucketNamed, bucketRecord, clusterNamed } from "../support/placement-names.ts";
@@ -22,6 +23,8 @@ function written() {
 const name = bucketNamed("agreed");
 const document = (value: string): string =>
   `<Tagging><TagSet><Tag><Key>w</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
+const wordOf = (value: string): string =>
+  settingText("tagging", Buffer.from(document(value))) ?? "";
 const [never, first]: readonly [AbortSignal, Chooser] = [
   new AbortController().signal,
   ([waiting]) => {
@@ -37,7 +40,8 @@ function clustersNamed(count: number) {
 function scene(clusters: HeldSettings, ids = clustersNamed(2)) {
   const ports = { upstream: clusters.upstream, facts: () => profiles.aws };
   const places = ids.map((cluster) => ({ tenant: noTenant, name, cluster }));
-  const look = () => agree(written(), places, ports, never);
+  const look = (ours?: string | null) =>
+    agree(written(), places, ports, { signal: never, ...(ours === undefined ? {} : { ours }) });
   /** As a client's write goes: to the first cluster last, then it looks. `null` takes the setting away. */
   const write = async (value: string | null) => {
     for (const cluster of ids.toReversed()) {
@@ -58,7 +62,7 @@ function scene(clusters: HeldSettings, ids = clustersNamed(2)) {
         never,
       );
     }
-    return await look();
+    return await look(value === null ? "unset" : wordOf(value));
   };
   const words = () => ids.map((cluster) => clusters.told.get(cluster) ?? null);
   return { write, look, words, ids };
@@ -120,6 +124,21 @@ t.test("what clusters never say alike is left after one copy, and told", async (
     isOpen: false,
     drift: [{ setting: "tagging", cluster: b, kind: "differs", outcome: "failed" }],
   });
+});
+
+t.test("a writer that reads another word than its own back copies nothing yet", async (t) => {
+  const [a, b] = clustersNamed(2);
+  if (a === undefined || b === undefined) throw new Error("No clusters");
+  const clusters = new HeldSettings();
+  clusters.told.set(a, document("old"));
+  clusters.told.set(b, document("new"));
+  const { look } = scene(clusters);
+  for (const ours of [wordOf("new"), null]) {
+    const looking = look(ours);
+    await clusters.run([looking], first);
+    t.match(await looking, { isOpen: true, drift: [{ cluster: b, outcome: "found" }] });
+    t.equal(clusters.writes, 0);
+  }
 });
 
 t.test(

@@ -10,6 +10,7 @@ import {
   type S3Client,
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
+import { handClock } from "../support/hand-clock.ts";
 import { clusterKeys, startClusters, startTestHeadgate } from "../support/headgate.ts";
 import { type HoldingRelay, holdingRelay } from "../support/holding-relay.ts";
 
@@ -25,7 +26,10 @@ async function writer(t: Test, servers: Awaited<ReturnType<typeof startClusters>
     relays.push(relay);
   }
   const clusters = Object.fromEntries(Object.keys(servers).map((id) => [id, 1]));
-  const { s3, client, logLines } = await startTestHeadgate(t, { servers, clusters, endpoints });
+  // What it would do later by itself it never does.
+  const { timers } = handClock();
+  const options = { servers, clusters, endpoints, timers };
+  const { s3, client, logLines } = await startTestHeadgate(t, options);
   return { s3, client, relays, logLines };
 }
 
@@ -107,10 +111,6 @@ for (const ids of [
       const lines = writers.flatMap(({ logLines }, who) => logLines.slice(before[who]));
       const healed = lines.filter(({ fields }) => fields["outcome"] === "healed");
       if (healed.length > 0) drifted += 1;
-      t.strictSame(
-        lines.filter(({ event }) => event.startsWith("unfinished")),
-        [],
-      );
     }
     t.ok(drifted > 1, `${drifted} orders left drift to their writers`);
   });
