@@ -63,9 +63,10 @@ export class Unfinished implements Errands {
     this.#schedule();
   }
 
-  /** What is left is left; an errand under way is ended. */
+  /** What is left is told and left; an errand under way is ended. */
   close(): void {
     this.#isClosed = true;
+    for (const { errand } of this.#entries.values()) this.#tell("warn", "unfinished.left", errand);
     this.#entries.clear();
     this.#cancelTimer();
     this.#running?.abort();

@@ -153,6 +153,7 @@ t.test("there are no more than a thousand, and none behind the end", async (t) =
   t.match(signal, { aborted: false });
   unfinished.close();
   t.match(signal, { aborted: true });
+  t.equal(log.events("unfinished.left").length, 1000, "those who run it are told what is left");
   const late = errandOf("late", clock, async () => "done");
   unfinished.add(late);
   await pass(5000);
