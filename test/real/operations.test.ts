@@ -28,6 +28,18 @@ import { smithyPresign } from "../support/s3-smithy.ts";
 import { barelyTheSame } from "./support/bare-suite.ts";
 import { clientPair } from "./support/headgate.ts";
 import { withLab } from "./support/lab.ts";
+import {
+  ask,
+  differenceOf,
+  habitDifference,
+  heldBy,
+  listKinds,
+  oddKeys,
+  questionOf,
+} from "./support/list-questions.ts";
+import { inParallel } from "./support/s3.ts";
+import { rgwPair } from "./support/services.ts";
+import { Dice } from "./support/wire-changes.ts";
 
 /** What becomes of the metadata `my_key`. */
 const underscored = { 16: "my-key", 18: "my_key" } as const;
@@ -182,4 +194,92 @@ withLab(t, [], async (lab, test) => {
   test("what a bare radosgw does for a client it does here", async (t) => {
     await barelyTheSame(t, lab, headgate);
   });
+
+  const seed = Number(process.env["HEADGATE_LIST_SEED"] ?? 20_261_130);
+  const count = Number(process.env["HEADGATE_LIST_QUESTIONS"] ?? 60);
+  const ours = { url: headgate.url, pair: clientPair };
+  const theirs = {
+    a: { url: lab.rgw.url("a"), pair: rgwPair },
+    b: { url: lab.rgw.url("b"), pair: rgwPair },
+  };
+
+  /** Keys with versions of every kind, on both clusters: what a has of a key hides what b has. */
+  async function makeOld(keys: readonly string[]): Promise<void> {
+    for (const id of ["a", "b"] as const) {
+      const on = theirs[id];
+      const bucket = "op-old";
+      const set = async (status: string): Promise<unknown> =>
+        await ask(on, "PUT", { bucket, query: [["versioning", ""]] }, versioning(status));
+      const some = keys.filter((_, at) => at % 7 === 0 || at % 11 === (id === "a" ? 1 : 2));
+      const each = async (nth: number, method: "PUT" | "DELETE"): Promise<void> => {
+        const chosen = some.filter((_, at) => at % nth === 0);
+        await inParallel(chosen, 8, (key) => ask(on, method, { bucket, key }));
+      };
+      await ask(on, "PUT", { bucket });
+      await each(3, "PUT");
+      await set("Enabled");
+      for (const nth of [1, 2, 3]) await each(nth, "PUT");
+      await each(4, "DELETE");
+      await set("Suspended");
+      await each(5, "PUT");
+      await each(10, "DELETE");
+    }
+  }
+
+  test("lists of odd keys are S3's, whatever is asked of them", async (t) => {
+    t.comment(`${count} questions of each list, from seed ${seed}`);
+    const dice = new Dice(seed);
+    const keys = oddKeys(dice, 200);
+    const bucket = "op-odd";
+    await ask(ours, "PUT", { bucket });
+    await inParallel(keys, 8, (key) => ask(ours, "PUT", { bucket, key }));
+    const begun = keys.slice(0, 60).flatMap((key, at) => (at % 3 === 0 ? [key, key] : [key]));
+    await inParallel(begun, 8, (key) =>
+      ask(ours, "POST", { bucket, key, query: [["uploads", ""]] }),
+    );
+    await makeOld(keys);
+    const odd = new Map(keys.map((key) => [key, ["null"]] as const));
+    const old = new Map([
+      ...(await heldBy(theirs.b, "op-old")),
+      ...(await heldBy(theirs.a, "op-old")),
+    ]);
+    const uploads = new Map(begun.map((key) => [key, begun.filter((other) => other === key)]));
+    const lists = [
+      { kind: listKinds.ListObjects, bucket, held: odd },
+      { kind: listKinds.ListObjectsV2, bucket, held: odd },
+      { kind: listKinds.ListObjectVersions, bucket, held: odd },
+      { kind: listKinds.ListObjectVersions, bucket: "op-old", held: old },
+      { kind: listKinds.ListMultipartUploads, bucket, held: uploads },
+    ];
+    const asked = lists.flatMap((list) =>
+      Array.from({ length: count }, () => ({
+        ...list,
+        question: questionOf([...list.held.keys()], dice),
+      })),
+    );
+    const differences: string[] = [];
+    await inParallel(asked, 4, async ({ kind, question, ...of }) => {
+      const difference = await differenceOf(kind, question, { server: ours, ...of });
+      if (difference !== null) differences.push(difference);
+    });
+    t.strictSame(differences.slice(0, 5), [], `of ${differences.length}`);
+  });
+
+  test("an RGW lists with the habits that the fakes have", async (t) => {
+    const dice = new Dice(seed);
+    const differences: string[] = [];
+    for (const bucket of ["op-odd", "op-old"]) {
+      const held = await heldBy(theirs.a, bucket);
+      for (let turn = 0; turn < count; turn += 1) {
+        const question = questionOf([...held.keys()], dice);
+        const difference = await habitDifference(question, { server: theirs.a, bucket, held });
+        if (difference !== null) differences.push(difference);
+      }
+    }
+    t.strictSame(differences.slice(0, 5), [], `of ${differences.length}`);
+  });
 });
+
+function versioning(status: string): string {
+  return `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>${status}</Status></VersioningConfiguration>`;
+}

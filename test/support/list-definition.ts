@@ -55,17 +55,22 @@ export function pagesOf(pieces: readonly Piece[], size: number): readonly Page[]
 
 export function readPage(
   root: XmlElement,
-  row: { readonly name: string; readonly mark: (node: XmlElement, key: string) => string },
+  row: {
+    readonly names: readonly string[];
+    readonly mark: (node: XmlElement, key: string) => string;
+  },
 ): Page {
   const encoded = childText(root, "EncodingType") === "url";
   const read = (text: string | null): string =>
     encoded ? decodeURIComponent(text ?? "") : (text ?? "");
   return {
     pieces: [
-      ...childrenOf(root, row.name).map((node): Piece => {
-        const text = read(childText(node, "Key"));
-        return { kind: "row", text, mark: row.mark(node, text) };
-      }),
+      ...root.children
+        .filter(({ name }) => row.names.includes(name))
+        .map((node): Piece => {
+          const text = read(childText(node, "Key"));
+          return { kind: "row", text, mark: row.mark(node, text) };
+        }),
       ...childrenOf(root, "CommonPrefixes").map((node): Piece => {
         return { kind: "prefix", text: read(childText(node, "Prefix")), mark: "" };
       }),

@@ -143,7 +143,7 @@ t.test("ListObjects and ListObjectsV2", async (t) => {
         },
         (root) => {
           const page = readPage(root, {
-            name: "Contents",
+            names: ["Contents"],
             mark: (node) => {
               const owner = childOf(node, "Owner");
               if ((owner !== null) !== (!second || list.owner)) throw new Error("owner");
@@ -272,7 +272,7 @@ async function versionPages(
       return rootOf((await listVersions({ ...asking, candidates }, ports)).body);
     },
     (root) =>
-      readPage(root, { name: "Version", mark: (node) => childText(node, "VersionId") ?? "" }),
+      readPage(root, { names: ["Version"], mark: (node) => childText(node, "VersionId") ?? "" }),
     (root) => {
       const version = childText(root, "NextVersionIdMarker");
       return [
@@ -334,7 +334,7 @@ t.test("ListMultipartUploads", async (t) => {
           },
           (root) =>
             readPage(root, {
-              name: "Upload",
+              names: ["Upload"],
               mark: (node, text) => {
                 const pin = readUploadHandle(childText(node, "UploadId") ?? "", {
                   keys: ports.handleKeys,

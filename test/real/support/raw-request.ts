@@ -5,6 +5,7 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { formatAmzDate, SigningKeys, signRequest } from "../../../proxy/s3/sigv4.ts";
 import { chunkFrame, frameBytes } from "../../support/s3-chunked.ts";
 import { clientPair } from "./headgate.ts";
+import type { Pair } from "./s3.ts";
 
 export interface RawRequest {
   readonly method: string;
@@ -20,6 +21,8 @@ export interface RawRequest {
   /** Of x-amz-content-sha256; UNSIGNED-PAYLOAD when absent. */
   readonly payload?: string;
   readonly anonymous?: boolean;
+  /** Whose signature; the client's of Headgate when absent. */
+  readonly pair?: Pair;
 }
 
 export interface RawAnswer {
@@ -64,7 +67,7 @@ function headOf(url: string, request: RawRequest): Fields {
       headers: given,
       payloadHash: request.payload ?? "UNSIGNED-PAYLOAD",
       region: "us-east-1",
-      credentials: { ...clientPair, sessionToken: null },
+      credentials: { ...(request.pair ?? clientPair), sessionToken: null },
       amzDate: formatAmzDate(Date.now()),
     },
     signing,
