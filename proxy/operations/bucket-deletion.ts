@@ -130,28 +130,44 @@ export async function putBack(
   const places = placesOf(held.value, identity);
   const answers = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
   if (answers.some((answer) => typeof answer === "string")) {
-    throw new S3Error("ServiceUnavailable", {
-      message:
-        "A cluster of the bucket does not tell whether it has it, its deletion is unfinished",
-      retryAfterSeconds: 1,
-    });
+    throw unfinished(null);
   }
-  const missing = places.filter((_, index) => answers[index] === false);
   const source = places[answers.indexOf(true)];
   if (source === undefined) {
     await drop(held, ports);
     return null;
   }
-  await Promise.all(missing.map((place) => createOn(place, ports, signal)));
-  const copied = [source, ...missing];
-  const open = missing.length === 0 ? [] : await copySettings(held, copied, ports);
+  const missing = places.filter((_, index) => answers[index] === false);
+  await Promise.all(missing.map((place) => createAnew(place, ports)));
+  // An attempt before this one may have made some anew, without settings.
+  const all = [source, ...places.filter((place) => place !== source)];
+  const open = await copySettings(held, all, ports);
   const whole = await settle(held, ports);
   for (const setting of open) {
-    const clusters = copied.map(({ cluster }) => cluster);
+    const clusters = all.map(({ cluster }) => cluster);
     const written = { setting, record: held.value, clusters, identity };
     ports.unfinished.add(settingErrand(written, ports));
   }
   return whole;
+}
+
+/** Whatever a cluster has against it, nobody asked for the bucket at this moment. */
+async function createAnew(place: BucketPlace, ports: OperationPorts): Promise<void> {
+  try {
+    await createOn(place, ports, new AbortController().signal);
+  } catch (cause) {
+    if (cause instanceof S3Error && cause.status < 500) throw unfinished(cause);
+    throw cause;
+  }
+}
+
+function unfinished(cause: S3Error | null): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message:
+      "A cluster does not tell whether it has the bucket, or does not take it back: its deletion is unfinished",
+    retryAfterSeconds: 1,
+    cause,
+  });
 }
 
 /** Gives those that could not be copied now, and may be later. */
@@ -160,6 +176,7 @@ async function copySettings(
   places: readonly BucketPlace[],
   ports: OperationPorts,
 ): Promise<readonly (typeof comparedSettings)[number][]> {
+  if (places.length === 1) return [];
   const { signal } = new AbortController();
   const open: (typeof comparedSettings)[number][] = [];
   for (const setting of comparedSettings) {

@@ -15,7 +15,7 @@
 // Each who clears or deletes writes the record first, and what the last one asked of clusters is over then.
 
 import { clustersOf } from "../placement/candidates.ts";
-import type { UpstreamIdentity } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -23,6 +23,7 @@ import type { ClusterId } from "../s3/names.ts";
 import { deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
+import { discard, ownRequest } from "./send.ts";
 
 /** Members acknowledge within a watch's delay, unless a write past its commit point is under way. */
 const acknowledgeWithinMs = 3_000;
@@ -188,11 +189,31 @@ export async function clearAway(
 /** `false`: some hold something. All are asked at once, so that as little as can be is left where one fails. */
 async function deleteAll(places: readonly BucketPlace[], ports: OperationPorts): Promise<boolean> {
   const { signal } = new AbortController();
-  const results = await Promise.allSettled(places.map((place) => deleteOn(place, ports, signal)));
+  const results = await Promise.allSettled(places.map((place) => unmakeOn(place, ports, signal)));
   let isGone = true;
   for (const result of results) {
     if (result.status === "rejected") throw result.reason;
     isGone &&= result.value === "gone";
   }
   return isGone;
+}
+
+/** A bucket made with grants alone is not its owner's to delete on an RGW, who may give it another ACL. */
+async function unmakeOn(
+  place: BucketPlace,
+  ports: OperationPorts,
+  signal: CancelSignal,
+): Promise<"gone" | "not_empty"> {
+  try {
+    return await deleteOn(place, ports, signal);
+  } catch (caught) {
+    if (!(caught instanceof S3Error)) throw caught;
+    const acl = ownRequest(place, place.name, {
+      operation: "PutBucketAcl",
+      query: [["acl", null]],
+      headers: [["x-amz-acl", "private"]],
+    });
+    await discard(await ports.upstream.send(place.cluster, acl, signal));
+    return await deleteOn(place, ports, signal);
+  }
 }
