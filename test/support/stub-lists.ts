@@ -17,7 +17,8 @@ export interface StubLists {
 export async function startStubLists(
   lists: StubLists,
 ): Promise<{ readonly servers: readonly Server[]; readonly ports: readonly number[] }> {
-  const servers = lists.ports.map((_, part) => stubOf(part, lists));
+  const parts = partsOf(lists);
+  const servers = parts.map((keys) => stubOf(keys, keys === parts.at(-1)));
   await Promise.all(
     servers.map(async (server, part) => {
       await new Promise<void>((resolve) =>
@@ -28,9 +29,7 @@ export async function startStubLists(
   return { servers, ports: servers.map((server) => (server.address() as AddressInfo).port) };
 }
 
-function stubOf(part: number, lists: StubLists): Server {
-  const keys = keysOf(part, lists);
-  const holdsAll = part === lists.ports.length - 1;
+function stubOf(keys: readonly string[], holdsAll: boolean): Server {
   return createServer({ noDelay: true, keepAliveTimeout: 60_000 }, (request, response) => {
     const document = answer(request, holdsAll ? "/one" : "/spread", keys);
     if (document === null) response.writeHead(404, { "content-length": "0" }).end();
@@ -42,16 +41,19 @@ function stubOf(part: number, lists: StubLists): Server {
   });
 }
 
-function keysOf(part: number, { count, keyBytes, ports }: StubLists): readonly string[] {
-  const parts = ports.length - 1;
+/** The keys of each cluster. */
+function partsOf({ count, keyBytes, ports }: StubLists): readonly (readonly string[])[] {
   const all = Array.from({ length: count }, (_, index) =>
     `logs/2026-11-30/host-${index % 7}/${String(index).padStart(8, "0")}.json.gz`.padEnd(
       keyBytes,
       "-",
     ),
   ).sort();
-  if (part === parts) return all;
-  return all.filter((key) => (createHash("md5").update(key).digest()[0] ?? 0) % parts === part);
+  const parts: string[][] = ports.slice(1).map(() => []);
+  for (const key of all) {
+    parts[(createHash("md5").update(key).digest()[0] ?? 0) % parts.length]?.push(key);
+  }
+  return [...parts, all];
 }
 
 function rowOf(key: string): string {
