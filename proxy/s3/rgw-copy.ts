@@ -5,7 +5,7 @@
 //   x-amz-tagging-directive, x-amz-tagging     ignored; with metadata replaced, kept so that it reads none
 //   x-amz-website-redirect-location            ignored, unless metadata is replaced; the source's stays
 //   x-amz-object-lock-*                        ignored by 16.2, which keeps those of the source; 18.2 obeys
-//   x-amz-server-side-encryption-*             ignored, and so is the key of the source
+//   x-amz-server-side-encryption-*             ignored, and a source that is encrypted is 501
 //   x-amz-storage-class                        obeyed; without it, told as the source's, which it is not
 //   ACL, grants, content fields                obeyed
 // CreateMultipartUpload: tagging and object lock are ignored, all else is obeyed. PutObject obeys all.
@@ -26,7 +26,7 @@ export function rgwCopiesAsS3(
   directives: CopyDirectives,
 ): boolean {
   const asks = request.some(([name]) => objectLock.test(name) || encryption.test(name));
-  if (asks) return false;
+  if (asks || source.some(([name]) => encryption.test(name))) return false;
   const isTagged = Number(fieldValue(source, "x-amz-tagging-count") ?? 0) > 0;
   if (directives.metadata === "REPLACE") {
     const isRight = directives.tagging === "REPLACE" || !isTagged;

@@ -45,6 +45,7 @@ t.test("a copy within an RGW", async (t) => {
     [replacesMetadata, [], held, true],
     [replacesMetadata, [["x-amz-server-side-encryption", "AES256"]], [], false],
     [copies, [["x-amz-server-side-encryption-customer-key", "x"]], [], false],
+    [replacesMetadata, [], [["x-amz-server-side-encryption", "aws:kms"]], false],
     [copies, [["x-amz-copy-source-server-side-encryption-customer-key", "x"]], [], false],
   ] as const) {
     const what = JSON.stringify([directives, request, source]);
