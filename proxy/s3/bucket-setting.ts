@@ -35,7 +35,7 @@ function emptyList(root: string): UnsetAnswers {
 
 const accelerate = empty("AccelerateConfiguration");
 
-/** By sub-resource. One that is not here is known by every upstream. */
+/** By sub-resource. One that is not here is known by every RGW. */
 const unsetAnswers: ReadonlyMap<string, UnsetAnswers> = new Map([
   ["accelerate", { one: accelerate, all: accelerate }],
   ["analytics", emptyList("ListBucketAnalyticsConfigurationResult")],
@@ -46,7 +46,7 @@ const unsetAnswers: ReadonlyMap<string, UnsetAnswers> = new Map([
   ["ownershipControls", missing("OwnershipControlsNotFoundError")],
 ]);
 
-/** The answer for a setting that a cluster does not know; `null` where every upstream knows it. */
+/** The answer for a setting that a cluster does not know; `null` where every RGW knows it. */
 export function unsetAnswer(subresource: string, withId: boolean): UnsetAnswer | null {
   const answers = unsetAnswers.get(subresource);
   if (answers === undefined) return null;
