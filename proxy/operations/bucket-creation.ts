@@ -10,7 +10,7 @@ import { UpstreamError } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { normaliseWeights, onOneCluster } from "../placement/routes.ts";
 import { S3Error } from "../s3/errors.ts";
-import { newBucketNameFault } from "../s3/names.ts";
+import { newBucketNameFault, parseClusterId } from "../s3/names.ts";
 import { putBack } from "./bucket-deletion.ts";
 import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import {
@@ -138,13 +138,28 @@ async function createAgain(
     await drop(entry, ports);
     throw changing();
   }
-  // A bucket on several clusters has no object lock, and nobody is to think so.
-  if (places.length > 1 && wantsObjectLock(request)) throw new S3Error("BucketAlreadyOwnedByYou");
+  if (!canBe(entry.value, request, ports)) throw new S3Error("BucketAlreadyOwnedByYou");
   const results = await createOnAll(entry, places, request, ports);
   const stands = await standsStill(entry, places, ports);
   assertAll(results);
   if (!stands) throw changing();
   return created(entry.value);
+}
+
+/**
+ * Whether a bucket may be what is asked for, where its clusters do not know: one on several has no object
+ * lock, and one that is elsewhere is not on the cluster that the location names.
+ */
+function canBe(
+  record: BucketRecord,
+  request: OperationRequest,
+  { snapshots }: Pick<OperationPorts, "snapshots">,
+): boolean {
+  const clusters = clustersOf(record);
+  if (clusters.length > 1 && wantsObjectLock(request)) return false;
+  const location = parseClusterId(request.locationConstraint ?? "");
+  if (location === null || !snapshots.current().clusters.has(location)) return true;
+  return clusters.length === 1 && clusters[0] === location;
 }
 
 /**

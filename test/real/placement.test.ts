@@ -4,6 +4,7 @@
 import {
   CreateBucketCommand,
   DeleteBucketCommand,
+  GetObjectLockConfigurationCommand,
   HeadBucketCommand,
   ListBucketsCommand,
 } from "@aws-sdk/client-s3";
@@ -53,6 +54,25 @@ withLab(t, [], async (lab, test) => {
     for (const direct of [a, b, client]) {
       t.equal((await answerOf(direct.send(new HeadBucketCommand({ Bucket: "both" })))).status, 404);
     }
+    // An RGW refuses for good what names somebody it does not know: it is nowhere, and to be had.
+    const refused = new CreateBucketCommand({ Bucket: "refused", GrantRead: "id=nobody" });
+    const bare = await answerOf(a.send(refused));
+    t.equal(bare.status, 404);
+    t.strictSame(await answerOf(client.send(refused)), bare);
+    t.equal((await headgate.admin("GET", "/buckets/refused")).status, 404);
+    const lock = { Bucket: "refused", ObjectLockEnabledForBucket: true };
+    await client.send(new CreateBucketCommand(lock));
+    const locks = await Promise.all(
+      [a, b].map(async (direct) => {
+        const asked = new GetObjectLockConfigurationCommand({ Bucket: "refused" });
+        return (await answerOf(direct.send(asked))).status;
+      }),
+    );
+    t.strictSame(
+      locks.toSorted((one, other) => one - other),
+      [200, 404],
+      "with object lock it is on one of them, and locked there",
+    );
   });
 
   test("a bucket that was there before is found on its cluster and stays there", async (t) => {

@@ -180,9 +180,20 @@ t.test("a creation that a cluster refuses leaves nothing, and says why", async (
   }
 });
 
-t.test("a bucket on several clusters is not created again with object lock", async (t) => {
+t.test("a bucket is not created again as what it cannot be", async (t) => {
   const { s3 } = await startTestHeadgate(t);
   await s3.send(new CreateBucketCommand({ Bucket }));
-  const locked = new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true });
-  await t.rejects(s3.send(locked), { name: "BucketAlreadyOwnedByYou" });
+  const located = { Bucket: "located", CreateBucketConfiguration: at("b") };
+  await s3.send(new CreateBucketCommand(located));
+  for (const input of [
+    { Bucket, ObjectLockEnabledForBucket: true },
+    { Bucket, CreateBucketConfiguration: at("a") },
+    { ...located, CreateBucketConfiguration: at("a") },
+  ]) {
+    const refused = { name: "BucketAlreadyOwnedByYou", $metadata: { httpStatusCode: 409 } };
+    await t.rejects(s3.send(new CreateBucketCommand(input)), refused);
+  }
+  for (const input of [{ Bucket }, located, { Bucket: "located" }]) {
+    await s3.send(new CreateBucketCommand(input));
+  }
 });
