@@ -43,11 +43,15 @@ const rounds: readonly Round[] = [
 const rows = [...lossRows, driftRow, ...largeRows];
 const width = 8;
 
-/** What no RGW of a generation has is answered without asking one. */
+/**
+ * What no RGW of a generation has is answered without asking one; object lock, which a bucket without
+ * versions cannot have, by questions alone.
+ */
 function neverHeld(generation: Generation): readonly string[] {
   const writes = (name: string): readonly string[] => [`PutBucket${name}`, `DeleteBucket${name}`];
   return [
     "GetUsage",
+    "PutObjectLockConfiguration",
     "PutBucketAccelerateConfiguration",
     ...["Analytics", "IntelligentTiering", "Inventory", "Metrics"].flatMap((name) =>
       writes(`${name}Configuration`),
