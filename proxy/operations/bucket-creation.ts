@@ -75,8 +75,8 @@ async function createNew(
   const refusals = results.map(refusalOf);
   const refusal = refusals.find((each) => each !== null);
   if (refusal !== undefined) {
-    // A bucket that is somebody else's there is not ours to delete.
-    const ours = places.filter((_, index) => refusals[index]?.code !== "BucketAlreadyExists");
+    // What refuses it has none of it: a bucket that is there is not ours, or not this caller's, to delete.
+    const ours = places.filter((_, index) => refusals[index] === null);
     await takeBack(entry, ours, { request, ports });
     throw refusal;
   }
@@ -139,7 +139,12 @@ async function createAgain(
     throw changing();
   }
   if (!canBe(entry.value, request, ports)) throw new S3Error("BucketAlreadyOwnedByYou");
-  const results = await createOnAll(entry, places, request, ports);
+  const having = places.filter((_, index) => there[index] !== false);
+  const missing = places.filter((_, index) => there[index] === false);
+  const results = [...(await createOnAll(entry, having, request, ports))];
+  // One that has it no more is asked where the others agree to what is wanted.
+  const isAgreed = results.every(({ status }) => status === "fulfilled");
+  if (isAgreed) results.push(...(await createOnAll(entry, missing, request, ports)));
   const stands = await standsStill(entry, places, ports);
   assertAll(results);
   if (!stands) throw changing();
