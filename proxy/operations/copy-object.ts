@@ -28,7 +28,7 @@ import { sourcePartBytes } from "./copy-part-size.ts";
 import { refusedUpload } from "./copy-refusal.ts";
 import { readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
-import { provenFacts } from "./proven-facts.ts";
+import { mayBeRgw, provenFacts } from "./proven-facts.ts";
 import { firstCandidate, readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import { assertCopySize, lookAtSource, sourceOf, sourceTags } from "./source-read.ts";
@@ -54,7 +54,7 @@ async function copy(request: OperationRequest, ports: OperationPorts): Promise<O
   const { directives } = reading;
   assertChange(request, directives);
   const heeds = !judged || facts.honoursCopySourceConditions;
-  const isRgw = facts.backend === "rgw";
+  const isRgw = mayBeRgw(target, ports);
   const [only, ...others] = sourceOf(request).candidates;
   if (heeds && !isRgw && only === target && others.length === 0) {
     return await copyOnCluster(request, ports, target);
@@ -112,7 +112,7 @@ async function copyThrough(
       : await sourceTags(request, ports, state);
   const fields = destinationFields(request.headers, state.headers, { directives, tags });
   const plan = { state, target, fields, checksum };
-  const isWhole = ports.facts(target).backend === "rgw" && isWholeForRgw(fields);
+  const isWhole = mayBeRgw(target, ports) && isWholeForRgw(fields);
   const partBytes = isWhole ? null : await sourcePartBytes(request, ports, state);
   const parts = isWhole ? null : copyParts(state.sizeBytes, state.etag, partBytes);
   const answer = await mutate(request, ports, async (mutation) =>

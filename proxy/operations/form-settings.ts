@@ -11,6 +11,7 @@ import type { ClusterId } from "../s3/names.ts";
 import { element, group, optionalElement, s3Document } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { settingRefusal } from "./known-setting.ts";
+import { mayBeRgw } from "./proven-facts.ts";
 import { discard, passOn, readDocument, upstreamRequest } from "./send.ts";
 
 interface Setting {
@@ -43,7 +44,7 @@ export async function giveSettings(
   stored: OperationAnswer,
   { cluster, ports }: At,
 ): Promise<OperationAnswer> {
-  if (ports.facts(cluster).backend !== "rgw" && !ports.isRgw(cluster)) return stored;
+  if (!mayBeRgw(cluster, ports)) return stored;
   const versionId = fieldValue(stored.headers, "x-amz-version-id");
   const query: QueryList = versionId === null ? [] : [["versionId", versionId]];
   // The object is there, whether its client is or not.

@@ -13,6 +13,7 @@ import type { OperationAnswer, OperationPorts, OperationRequest } from "./contex
 import { settingRefusal, shortDocument } from "./known-setting.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
+import { mayBeRgw } from "./proven-facts.ts";
 import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
@@ -66,7 +67,7 @@ function isUnreadTags(
   at: { readonly cluster: ClusterId; readonly answered: Uint8Array | null },
 ): boolean {
   if (operation !== "GetObjectTagging" || at.answered?.length !== 0) return false;
-  return ports.facts(at.cluster).backend === "rgw";
+  return mayBeRgw(at.cluster, ports);
 }
 
 /** SelectObjectContent: asked with a document, answered by a stream of any length. */

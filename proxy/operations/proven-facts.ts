@@ -32,3 +32,11 @@ export async function provenFacts(
   }
   return ports.facts(cluster);
 }
+
+/** Whether it is an RGW by its profile or by its answers, so that what one does otherwise is to be met. */
+export function mayBeRgw(
+  cluster: ClusterId,
+  ports: Pick<OperationPorts, "facts" | "isRgw">,
+): boolean {
+  return ports.facts(cluster).backend === "rgw" || ports.isRgw(cluster);
+}

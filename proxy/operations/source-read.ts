@@ -20,6 +20,7 @@ import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { ClientBody, OperationPorts, OperationRequest, PlacedSource } from "./context.ts";
 import { absentSource, refusedSource, unreadableSource } from "./copy-refusal.ts";
+import { mayBeRgw } from "./proven-facts.ts";
 import { discard, readDocument, upstreamRequest } from "./send.ts";
 import { visibleCopy } from "./visible-copy.ts";
 
@@ -205,7 +206,7 @@ export async function sourceTags(
   const asked = sourceRequest(request, "GetObjectTagging");
   const response = await reading(() => ports.upstream.send(cluster, asked, request.signal));
   const bytes = await readDocument(response);
-  const isRgw = ports.facts(cluster).backend === "rgw";
+  const isRgw = mayBeRgw(cluster, ports);
   // Without tags, or without a notion of them.
   if (response.status === 404 || response.status === 501) return "";
   if (response.status === 403) {

@@ -77,6 +77,7 @@ t.test("an RGW that is configured as aws ignores no condition", async (t) => {
     [copy, [from, ["x-amz-copy-source-if-match", '"other"']], 412, "now"],
     [copy, [from, ["x-amz-copy-source-if-none-match", `"${md5("source")}"`]], 412, "now"],
     [copy, [from, bare, ["x-amz-copy-source-if-match", `"${md5("source")}"`]], 200, "source"],
+    [copy, [from, bare, ["x-amz-tagging", "a=1"]], 200, "source"],
     [put, [["if-none-match", "*"]], 412, "now"],
     [put, [["if-match", '"other"']], 412, "now"],
     [put, [["if-match", `"${now}"`]], 200, "then"],
