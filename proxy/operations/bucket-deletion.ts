@@ -5,6 +5,7 @@
 import { clustersOf } from "../placement/candidates.ts";
 import { isUnmade } from "../placement/discovery.ts";
 import { serviceIdentity, type UpstreamIdentity } from "../placement/ports.ts";
+import type { BucketRecord } from "../placement/records.ts";
 import { S3Error } from "../s3/errors.ts";
 import { createOn, deleteOn } from "./bucket-on-cluster.ts";
 import {
@@ -19,7 +20,7 @@ import {
   settle,
 } from "./bucket-phases.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { comparedSettings, hasBucket } from "./drift-reading.ts";
+import { type ComparedSetting, comparedSettings, hasBucket } from "./drift-reading.ts";
 import { tellDrift } from "./drift-report.ts";
 import { type BucketPlace, holdsObjects } from "./emptiness.ts";
 import { emptyAnswer } from "./send.ts";
@@ -126,29 +127,52 @@ export async function putBack(
   identity: UpstreamIdentity,
   ports: OperationPorts,
 ): Promise<BucketEntry | null> {
-  const { signal } = new AbortController();
   const places = placesOf(held.value, identity);
+  const end = begin(held, ports);
+  try {
+    const made = await makeWhole(places, held, ports);
+    if (made === null) {
+      await drop(held, ports);
+      return null;
+    }
+    const whole = await settle(held, ports);
+    const clusters = made.places.map(({ cluster }) => cluster);
+    for (const setting of made.open) {
+      const written = { setting, record: held.value, clusters, identity };
+      ports.unfinished.add(settingErrand(written, ports));
+    }
+    return whole;
+  } finally {
+    end();
+  }
+}
+
+interface Made {
+  /** The one that had it first, and all settings: the first cluster's is deleted last. */
+  readonly places: readonly BucketPlace[];
+  /** What may be copied later only. */
+  readonly open: readonly ComparedSetting[];
+}
+
+/** The bucket everywhere, as one says that has it; `null`: none has it. */
+async function makeWhole(
+  places: readonly BucketPlace[],
+  { value: record }: BucketEntry,
+  ports: OperationPorts,
+): Promise<Made | null> {
+  const { signal } = new AbortController();
   const answers = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
-  if (answers.some((answer) => typeof answer === "string")) {
-    throw unfinished(null);
-  }
+  if (answers.some((answer) => typeof answer === "string")) throw unfinished(null);
   const source = places[answers.indexOf(true)];
-  if (source === undefined) {
-    await drop(held, ports);
-    return null;
-  }
+  if (source === undefined) return null;
   const missing = places.filter((_, index) => answers[index] === false);
   await Promise.all(missing.map((place) => createAnew(place, ports)));
   // An attempt before this one may have made some anew, without settings.
   const all = [source, ...places.filter((place) => place !== source)];
-  const open = await copySettings(held, all, ports);
-  const whole = await settle(held, ports);
-  for (const setting of open) {
-    const clusters = all.map(({ cluster }) => cluster);
-    const written = { setting, record: held.value, clusters, identity };
-    ports.unfinished.add(settingErrand(written, ports));
-  }
-  return whole;
+  // Buckets of one name that were found on several clusters are strangers to one another.
+  const isOne = all.length === 1 || record.conflict;
+  const open = isOne ? [] : await copySettings(all, record, ports);
+  return { places: all, open };
 }
 
 /** Whatever a cluster has against it, nobody asked for the bucket at this moment. */
@@ -170,15 +194,13 @@ function unfinished(cause: S3Error | null): S3Error {
   });
 }
 
-/** Gives those that could not be copied now, and may be later. */
 async function copySettings(
-  { value: record }: BucketEntry,
   places: readonly BucketPlace[],
+  record: BucketRecord,
   ports: OperationPorts,
-): Promise<readonly (typeof comparedSettings)[number][]> {
-  if (places.length === 1) return [];
+): Promise<readonly ComparedSetting[]> {
   const { signal } = new AbortController();
-  const open: (typeof comparedSettings)[number][] = [];
+  const open: ComparedSetting[] = [];
   for (const setting of comparedSettings) {
     const { drift, isOpen } = await agree(setting, places, ports, { signal });
     tellDrift(drift, record, ports);
