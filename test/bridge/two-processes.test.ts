@@ -271,3 +271,33 @@ t.test("phases of a bucket that two processes change at once", { skip }, async (
 function keyOf(outcomes: readonly PromiseSettledResult<unknown>[]): string {
   return `k-${outcomes.findIndex(({ status }) => status === "fulfilled")}`;
 }
+
+t.test("a bucket that is healed while another process deletes it is gone", { skip }, async (t) => {
+  const etcd = await TestEtcd.start();
+  t.teardown(() => etcd.stop());
+  const servers = await startClusters(t, ["a", "b"]);
+  const relay = await holdingRelay(t, servers["b"]?.url ?? "");
+  const settings = `state: {driver: etcd, etcd: {endpoints: ["${etcd.url}"]}}`;
+  const endpoints = { b: relay.url };
+  const options = { servers, clusters: { a: 1, b: 1 }, settings, endpoints };
+  const one = await startTestHeadgate(t, options);
+  const two = await startTestHeadgate(t, options);
+  const Bucket = "lost";
+  await one.s3.send(new CreateBucketCommand({ Bucket }));
+  await one
+    .client({ endpoint: servers["b"]?.url ?? "", credentials: clusterKeys })
+    .send(new DeleteBucketCommand({ Bucket }));
+  relay.holds = (request) => request.startsWith("PUT /lost");
+  const healing = one.admin("POST", "/buckets/lost/drift", {});
+  const held = await relay.held();
+  relay.holds = () => false;
+  const deleting = two.s3.send(new DeleteBucketCommand({ Bucket }));
+  await until(async () =>
+    JSON.stringify((await one.admin("GET", "/buckets/lost")).body).includes("deleting"),
+  );
+  await held.pass();
+  t.match(await healing, { body: { drift: [{ setting: "bucket", cluster: "b" }] } });
+  await deleting;
+  t.strictSame([servers["a"]?.buckets(), servers["b"]?.buckets()], [[], []]);
+  t.equal((await one.admin("GET", "/buckets/lost")).status, 404);
+});
