@@ -1,10 +1,8 @@
-// Makes the clusters of a bucket agree on one setting: all of them get what the first says, which is what
-// readers are told. No lock is needed. Whoever writes to any of them looks at all of them afterwards, so the
-// one who writes last sees what is left, and copies; a copy is a write too, and is looked at in turn. Two
-// copies undo one another only while the first cluster's word changes. A cluster that says something else
-// right after it was given the word of the first words it differently, or was written by somebody who
-// will look: it is left at that. A writer begins to copy only where the first one says what it wrote: another
-// word is that of a later writer, or an old one, since S3 tells settings with some delay.
+// Makes the clusters of a bucket agree on one setting: all get what the first says, as readers are told. No lock
+// is needed: whoever writes to any looks at all of them afterwards, so the one who writes last sees what is left
+// and copies; a copy is looked at in turn. One that says something else right after it was given the first one's
+// word words it differently, or was written by somebody who will look. A writer begins to copy only where the
+// first one says what it wrote: another word is a later writer's, or an old one, since S3 tells settings late.
 
 import type { CancelSignal } from "../placement/ports.ts";
 import type { ClusterId } from "../s3/names.ts";
@@ -40,7 +38,9 @@ interface Attempt {
   readonly copying: Copying;
 }
 
-export interface AgreeOptions {
+type FactPorts = Pick<OperationPorts, "facts">;
+
+interface AgreeOptions {
   readonly signal: CancelSignal;
   /** What the first one has just been told (`toldText`), `null`: not known; default: its word counts. */
   readonly ours?: string | null;
@@ -57,10 +57,10 @@ export async function agree(
   let isLate = false;
   for (let round = 0; ; round += 1) {
     const differences = await settingDifferences(setting, places, ports, signal);
-    const toCopy = differences.filter((difference) => isToCopy(difference, attempts));
+    const toCopy = differences.filter((difference) => isToCopy(difference, attempts, ports));
     if (toCopy.length === 0 || round === maxRounds) {
       const isOpen = isLate || toCopy.length > 0 || differences.some(mayPass);
-      return { drift: driftOfAll(differences, attempts), isOpen, isLate };
+      return { drift: driftOfAll(differences, attempts, ports), isOpen, isLate };
     }
     if (
       round === 0 &&
@@ -108,8 +108,10 @@ export async function agreeCounted(
 function isToCopy(
   difference: SettingDifference,
   attempts: ReadonlyMap<ClusterId, Attempt>,
+  ports: FactPorts,
 ): boolean {
-  if (difference.kind === "unreadable" || typeof copyOf(difference) === "string") return false;
+  if (difference.kind === "unreadable") return false;
+  if (typeof copyOf(difference, ports) === "string") return false;
   const last = attempts.get(difference.place.cluster);
   return last === undefined || toldText(last.difference.wanted) !== toldText(difference.wanted);
 }
@@ -117,13 +119,14 @@ function isToCopy(
 function driftOfAll(
   differences: readonly SettingDifference[],
   attempts: ReadonlyMap<ClusterId, Attempt>,
+  ports: FactPorts,
 ): readonly Drift[] {
   const standing = new Set(differences.map(({ place }) => place.cluster));
   const healed = [...attempts.values()].filter(({ difference: { place } }) => {
     return !standing.has(place.cluster);
   });
   return [
-    ...differences.map((difference) => driftLeft(difference, attempts)),
+    ...differences.map((difference) => driftLeft(difference, attempts, ports)),
     ...healed.map(({ difference }) => driftOf(difference, "healed")),
   ];
 }
@@ -131,13 +134,14 @@ function driftOfAll(
 function driftLeft(
   difference: SettingDifference,
   attempts: ReadonlyMap<ClusterId, Attempt>,
+  ports: FactPorts,
 ): Drift {
   if (difference.kind === "unreadable") return driftOf(difference, "found");
   const copying = attempts.get(difference.place.cluster)?.copying;
   if (copying?.kind === "copied") {
     return driftOf(difference, "failed", "Says something else although it took what it was given");
   }
-  const why = copying?.why ?? copyOf(difference);
+  const why = copying?.why ?? copyOf(difference, ports);
   return driftOf(difference, "failed", typeof why === "string" ? why : null);
 }
 
