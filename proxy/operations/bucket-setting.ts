@@ -1,22 +1,21 @@
 // Settings of a bucket (ACL, policy, CORS, lifecycle, tagging and the rest of its sub-resources): read
-// from its first cluster, written to every one (placement.md §12). Written behind first and to the first
-// cluster last, so that what a reader sees changes only when all others have it. A write that failed on one
-// of them is 503 and is finished by the same request again, or later without its client (setting-errand.ts).
+// from its first cluster, written to every one (placement.md §12), behind first and to the first cluster
+// last, so that what a reader sees changes only when all others have it (setting-write.ts). A cluster is
+// sent no setting that it would take for something else.
 
-import { serviceIdentity, UpstreamError, type UpstreamResponse } from "../placement/ports.ts";
+import type { UpstreamResponse } from "../placement/ports.ts";
 import type { UnsetAnswer } from "../s3/bucket-setting.ts";
 import { isAccidentalList, unsetAnswer } from "../s3/bucket-setting.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import type { OperationFacts } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
-import { hasParameter, queryValue } from "../s3/query.ts";
+import { hasParameter } from "../s3/query.ts";
 import { settingText } from "../s3/setting-text.ts";
 import { passBucketRequest } from "./bucket.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { subresourceOf, writtenSetting } from "./drift-reading.ts";
-import { tellDrift } from "./drift-report.ts";
-import { isUnknownStatus, mutate } from "./mutation.ts";
+import { subresourceOf } from "./drift-reading.ts";
+import { mutate } from "./mutation.ts";
 import { readRequestDocument } from "./request-document.ts";
 import {
   assertAbsenceKnown,
@@ -27,11 +26,9 @@ import {
   readDocument,
   upstreamRequest,
 } from "./send.ts";
-import { agreeCounted } from "./setting-agreement.ts";
 import { toldText } from "./setting-copy.ts";
-import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
-
-const lookAgainWithinMs = 10_000;
+import { sentTo } from "./setting-owner.ts";
+import { dropAnswer, writeEverywhere } from "./setting-write.ts";
 
 /**
  * GetBucketAcl, GetBucketPolicy, …: one that RGWs do not know is answered as not set.
@@ -72,130 +69,31 @@ export async function writeBucketSetting(
   if (known.length === 0) return emptyAnswer(204, null);
   // On several it goes on when the client has left: a setting must not stay on some of them.
   const signal = known.length === 1 ? request.signal : new AbortController().signal;
-  const sent = upstreamRequest(request, {
-    body: { kind: "bytes", bytes },
-    payloadSha256: request.body?.sha256 ?? null,
-  });
+  const given = { bytes, headers: request.headers, payloadSha256: request.body?.sha256 ?? null };
+  const sent = await sentTo(request, given, known, ports);
   return await mutate(request, ports, async (mutation) => {
     await mutation.commit();
-    const send = async (cluster: ClusterId): Promise<OperationAnswer> =>
-      passOn(await ports.upstream.send(cluster, sent, signal), cluster);
+    const send = async (cluster: ClusterId): Promise<OperationAnswer> => {
+      const { bytes: document, ...fields } = sent(cluster);
+      const body = { kind: "bytes", bytes: document } as const;
+      const asked = upstreamRequest(request, { ...fields, body });
+      return await answerOf(await ports.upstream.send(cluster, asked, signal), cluster);
+    };
     const word = wordOf(request, bytes);
     const answer = await writeEverywhere({ request, ports, clusters: known, send, word });
     return takenAway(request, answer);
   });
 }
 
-interface Writing {
-  readonly request: OperationRequest;
-  readonly ports: OperationPorts;
-  /** The one that readers are answered from last. */
-  readonly clusters: readonly ClusterId[];
-  readonly send: (cluster: ClusterId) => Promise<OperationAnswer>;
-  /** What the clusters should say then; `null`: that is theirs to word, as what `x-amz-acl` means. */
-  readonly word: string | null;
+/** A short answer: an error's body is read. */
+async function answerOf(response: UpstreamResponse, cluster: ClusterId): Promise<OperationAnswer> {
+  if (response.status < 400) return passOn(response, cluster);
+  const body = await readDocument(response);
+  const headers = response.headers.filter(([name]) => name !== "content-length");
+  return { status: response.status, headers, body, cluster };
 }
 
-async function writeEverywhere(writing: Writing): Promise<OperationAnswer> {
-  const [behind, ...rest] = writing.clusters;
-  if (behind === undefined) throw new Error("A setting is written to no cluster");
-  let answer = await begin(behind, writing);
-  if (answer.status >= 300 || rest.length === 0) return answer;
-  for (const [index, cluster] of rest.entries()) {
-    drop(answer);
-    answer = await finish(cluster, index + 1, writing);
-  }
-  await lookAgain(writing);
-  return answer;
-}
-
-/** The write to the first cluster that is asked. Refused there it is nowhere. */
-async function begin(cluster: ClusterId, writing: Writing): Promise<OperationAnswer> {
-  const isOne = writing.clusters.length === 1;
-  try {
-    const answer = await writing.send(cluster);
-    if (isUnknownStatus(answer.status) && !isOne) {
-      leaveUnfinished({ cluster, why: `answers ${answer.status}` }, writing);
-    }
-    return answer;
-  } catch (caught) {
-    const isUnknown = caught instanceof UpstreamError && caught.phase !== "connect";
-    if (isUnknown && !isOne) leaveUnfinished({ cluster, why: "does not answer" }, writing);
-    throw caught;
-  }
-}
-
-/** The write to one more cluster: whatever goes wrong from here on, some have it and some not. */
-async function finish(
-  cluster: ClusterId,
-  done: number,
-  writing: Writing,
-): Promise<OperationAnswer> {
-  let why = "does not answer";
-  let cause: unknown = null;
-  try {
-    const answer = await writing.send(cluster);
-    if (answer.status < 300) return answer;
-    drop(answer);
-    why = `answers ${answer.status}`;
-  } catch (caught) {
-    if (!(caught instanceof UpstreamError || caught instanceof S3Error)) throw caught;
-    cause = caught;
-  }
-  leaveUnfinished({ cluster, why }, writing);
-  throw new S3Error("ServiceUnavailable", {
-    message:
-      `The setting is on ${done} of the ${writing.clusters.length} clusters of the bucket, the next ` +
-      `one ${why}. Send the same request again to finish it. Otherwise all of them are given what the ` +
-      "first one says, which readers are told, once they answer",
-    retryAfterSeconds: 1,
-    cause,
-  });
-}
-
-/** Another writer may have ended first on some clusters and last on others (setting-agreement.ts). */
-async function lookAgain(writing: Writing): Promise<void> {
-  const { ports } = writing;
-  const written = writtenOf(writing);
-  if (written === null) return;
-  const { setting, record, clusters, identity } = written;
-  const { tenant, name } = record;
-  const places = clusters.map((cluster) => ({ tenant, name, cluster, identity }));
-  // The write has succeeded: its client does not wait for a cluster that hangs now.
-  const limit = new AbortController();
-  const cancelLimit = ports.timers.after(lookAgainWithinMs, () => limit.abort());
-  const { drift, isOpen } = await agreeCounted(setting, places, ports, {
-    signal: limit.signal,
-    ours: writing.word,
-  });
-  cancelLimit();
-  tellDrift(drift, record, ports);
-  if (isOpen) ports.unfinished.add(settingErrand(written, ports));
-}
-
-function leaveUnfinished(
-  { cluster, why }: { readonly cluster: ClusterId; readonly why: string },
-  writing: Writing,
-): void {
-  const { request, ports } = writing;
-  const written = writtenOf(writing);
-  if (written === null) return;
-  const setting = subresourceOf(request.operation);
-  const drift = { setting, cluster, kind: "differs", outcome: "found", detail: why } as const;
-  tellDrift([drift], written.record, ports);
-  ports.unfinished.add(settingErrand(written, ports));
-}
-
-/** `null`: nothing that the clusters could be asked for. */
-function writtenOf({ request, clusters }: Writing): WrittenSetting | null {
-  const setting = writtenSetting(request.operation, queryValue(request.query, "id"));
-  const record = request.record?.value ?? null;
-  if (setting === null || record === null) return null;
-  // Where a cluster knows its users ours may not read what is theirs.
-  const identity = request.identity.kind === "caller" ? request.identity : serviceIdentity;
-  return { setting, record, clusters: clusters.toReversed(), identity };
-}
-
+/** What a request makes of its setting, as clusters tell it; `null`: that is theirs to word. */
 function wordOf({ operation }: OperationRequest, document: Uint8Array): string | null {
   if (operationFacts[operation].method === "DELETE")
     return toldText({ kind: "unset", document: null });
@@ -204,14 +102,10 @@ function wordOf({ operation }: OperationRequest, document: Uint8Array): string |
   return toldText(text === null ? { kind: "unset", document } : { kind: "set", text, document });
 }
 
-function drop({ body }: OperationAnswer): void {
-  if (body !== null && !(body instanceof Uint8Array)) body.cancel();
-}
-
 /** RGW 16.2 answers 200 to DELETE ?policy; S3 answers 204 whatever is taken away, and clients check it. */
 function takenAway(request: OperationRequest, answer: OperationAnswer): OperationAnswer {
   if (operationFacts[request.operation].method !== "DELETE" || answer.status !== 200) return answer;
-  drop(answer);
+  dropAnswer(answer);
   return emptyAnswer(204, answer.cluster);
 }
 

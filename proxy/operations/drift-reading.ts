@@ -59,7 +59,12 @@ export const comparedSettings: readonly ComparedSetting[] = [
   compared("GetBucketEncryption", "PutBucketEncryption", "DeleteBucketEncryption"),
   compared("GetBucketWebsite", "PutBucketWebsite", "DeleteBucketWebsite"),
   compared("GetBucketLogging", "PutBucketLogging", null),
-  compared("GetBucketNotificationConfiguration", "PutBucketNotificationConfiguration", null),
+  // Without notifications elsewhere a PUT of none; an RGW refuses that (16.2) and knows this one.
+  compared(
+    "GetBucketNotificationConfiguration",
+    "PutBucketNotificationConfiguration",
+    "DeleteBucketNotification",
+  ),
   compared("GetBucketRequestPayment", "PutBucketRequestPayment", null),
 ];
 

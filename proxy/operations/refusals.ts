@@ -213,8 +213,12 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: "writes of bucket settings",
-    why: "some clusters have the setting and one failed, or does not tell whether it knows it; the same request again finishes it",
-    from: { "operations/bucket-setting.ts": 2 },
+    why: "some clusters have the setting and one does not answer, or does not tell what is needed to write it; the same request again finishes it",
+    from: {
+      "operations/bucket-setting.ts": 1,
+      "operations/setting-owner.ts": 1,
+      "operations/setting-write.ts": 1,
+    },
   },
   {
     operations: ["PutBucketVersioning", "PutObjectLockConfiguration"],

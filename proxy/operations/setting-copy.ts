@@ -4,7 +4,7 @@
 import type { CancelSignal } from "../placement/ports.ts";
 import { UpstreamError } from "../placement/ports.ts";
 import { contentMd5 } from "../s3/content-md5.ts";
-import { aclOwner } from "../s3/setting-text.ts";
+import { documentFor, notificationIds } from "../s3/setting-document.ts";
 import type { OperationPorts } from "./context.ts";
 import {
   type ComparedSetting,
@@ -63,20 +63,23 @@ export type Copying =
 /** Makes a cluster say what is wanted there, where that can be done. */
 export async function copySetting(
   difference: SettingDifference,
-  ports: Pick<OperationPorts, "upstream">,
+  ports: DriftPorts,
   signal: CancelSignal,
 ): Promise<Copying> {
   const { place } = difference;
-  const write = copyOf(difference);
-  if (typeof write === "string") return { kind: "failed", why: write, passes: false };
+  const writes = copyOf(difference, ports);
+  if (typeof writes === "string") return { kind: "failed", why: writes, passes: false };
   try {
-    const request = ownRequest(place, place.name, write);
-    const response = await ports.upstream.send(place.cluster, request, signal);
-    const { status } = response;
-    await discard(response);
-    if (status < 300) return { kind: "copied" };
-    const passes = status === 503 || isUnknownStatus(status);
-    return { kind: "failed", why: `answers ${status}`, passes };
+    for (const write of writes) {
+      const request = ownRequest(place, place.name, write);
+      const response = await ports.upstream.send(place.cluster, request, signal);
+      const { status } = response;
+      await discard(response);
+      if (status < 300) continue;
+      const passes = status === 503 || isUnknownStatus(status);
+      return { kind: "failed", why: `answers ${status}`, passes };
+    }
+    return { kind: "copied" };
   } catch (caught) {
     return { kind: "failed", why: whyFailed(caught), passes: caught instanceof UpstreamError };
   }
@@ -84,34 +87,39 @@ export async function copySetting(
 
 type SettingWrite = Parameters<typeof ownRequest>[2];
 
-/** The request that makes a difference vanish; text: why there is none. */
-export function copyOf({ setting, kind, told, wanted }: SettingDifference): SettingWrite | string {
+const nothing = new Uint8Array();
+
+/** The requests that make a difference vanish, one after the other; text: why there are none. */
+export function copyOf(
+  { setting, place, kind, told, wanted }: SettingDifference,
+  ports: Pick<OperationPorts, "facts">,
+): readonly SettingWrite[] | string {
   if (setting.never !== null) return setting.never;
   if (kind === "unsupported") return "Not every cluster of the bucket knows the setting";
+  const subresource = subresourceOf(setting.read);
   const query = queryOf(setting);
-  if (kind === "extra" && setting.remove !== null) return { operation: setting.remove, query };
-  const document = "document" in wanted ? wanted.document : null;
+  const isNotification = subresource === "notification";
+  const merges = isNotification && ports.facts(place.cluster).backend === "rgw";
+  const remove = isNotification && !merges ? null : setting.remove;
+  if (kind === "extra" && remove !== null) return [{ operation: remove, query }];
+  const document = documentOf(wanted);
   if (document === null) return "There is nothing to copy";
-  const bytes = wantedThere(setting, document, told);
-  return {
+  const bytes = documentFor(subresource, document, documentOf(told));
+  const put: SettingWrite = {
     operation: setting.put,
     query,
     headers: [["content-md5", contentMd5(bytes)]],
     body: { kind: "bytes", bytes },
   };
+  if (!merges || remove === null) return [put];
+  // An RGW adds what it is given to what it has (16.2, 18.2).
+  const kept = new Set(notificationIds(bytes));
+  const others = notificationIds(documentOf(told) ?? nothing).filter((id) => !kept.has(id));
+  return [put, ...others.map((id) => ({ operation: remove, query: [[subresource, id]] }) as const)];
 }
 
-/** An ACL names the owner, who is another user on another cluster. */
-function wantedThere(
-  { read }: ComparedSetting,
-  document: Uint8Array,
-  told: SettingTold,
-): Uint8Array {
-  if (read !== "GetBucketAcl" || told.kind !== "set") return document;
-  const [from, to] = [aclOwner(document), aclOwner(told.document)];
-  if (from === null || to === null || from === to) return document;
-  const text = Buffer.from(document).toString("utf8");
-  return Buffer.from(text.replaceAll(`<ID>${from}</ID>`, `<ID>${to}</ID>`), "utf8");
+function documentOf(told: SettingTold): Uint8Array | null {
+  return "document" in told ? told.document : null;
 }
 
 /** A difference as it is told. */

@@ -2,10 +2,8 @@
 // order that has no meaning, ids that a cluster makes up and names of its own users are evened out.
 // Pure; used to tell whether the clusters of a bucket have drifted apart.
 
+import { maxSettingBytes, ownerOf, takenRoot } from "./setting-document.ts";
 import { childOf, childText, readXml, type XmlElement } from "./xml.ts";
-
-/** 1000 lifecycle rules, and room. */
-const maxSettingBytes = 4 * 1024 * 1024;
 
 /**
  * The text of a sub-resource's document, `{"Statement":[…]}`; `null` where it says nothing: RGW and S3
@@ -16,17 +14,11 @@ export function settingText(subresource: string, document: Uint8Array): string |
   const reading = readXml(document, { maxBytes: maxSettingBytes });
   // Bytes are equal or not, whatever they are.
   if (reading.kind === "error") return Buffer.from(document).toString("utf8");
-  const { root } = reading;
+  const root = takenRoot(reading.root);
   if (!says(root)) return null;
   if (subresource === "requestPayment" && childText(root, "Payer") === "BucketOwner") return null;
   const owner = subresource === "acl" ? ownerOf(root) : null;
   return JSON.stringify(canonical(root, { subresource, owner }));
-}
-
-/** The id of the owner that an ACL names. */
-export function aclOwner(document: Uint8Array): string | null {
-  const reading = readXml(document, { maxBytes: maxSettingBytes });
-  return reading.kind === "error" ? null : ownerOf(reading.root);
 }
 
 /** Whether an ACL is what a bucket begins with: full control for its owner, and nothing else. */
@@ -71,11 +63,6 @@ export function isAwsDefault(subresource: string, document: Uint8Array): boolean
   }
 }
 
-function ownerOf(root: XmlElement): string | null {
-  const owner = childOf(root, "Owner");
-  return owner === null ? null : childText(owner, "ID");
-}
-
 /** Whether a document says anything. */
 function says(node: XmlElement): boolean {
   const text = node.text.trim();
@@ -91,6 +78,12 @@ interface Reader {
   readonly owner: string | null;
 }
 
+/**
+ * Whom a notification goes to. An RGW takes the ARN of a topic with any region, and tells it with its own
+ * zonegroup (16.2, 18.2); on AWS a target is where its bucket is.
+ */
+const targets: ReadonlySet<string> = new Set(["Topic", "Queue", "CloudFunction"]);
+
 /** Rules of which the first that fits counts. */
 const ordered: ReadonlySet<string> = new Set(["CORSConfiguration", "RoutingRules"]);
 /** Made up by the cluster where the client gave none, and without effect. */
@@ -102,8 +95,13 @@ function canonical(node: XmlElement, reader: Reader): Canonical {
     .map((child) => canonical(child, reader));
   if (!ordered.has(node.name)) children.sort(compare);
   const text = children.length === 0 ? node.text.trim() : "";
-  const owned = reader.owner !== null && node.name === "ID" && text === reader.owner;
-  return [node.name, owned ? "(owner)" : text, children];
+  return [node.name, evened(node.name, text, reader), children];
+}
+
+function evened(name: string, text: string, { subresource, owner }: Reader): string {
+  if (owner !== null && name === "ID" && text === owner) return "(owner)";
+  const isTarget = subresource === "notification" && targets.has(name);
+  return isTarget ? text.replace(/^(arn:[^:]*:[^:]*:)[^:]*/, "$1") : text;
 }
 
 function isDropped({ name }: XmlElement, { subresource }: Reader): boolean {

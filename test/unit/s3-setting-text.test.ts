@@ -1,7 +1,8 @@
 // Which documents of a setting say the same, and which do not.
 
 import t from "tap";
-import { aclOwner, isAwsDefault, isPrivateAcl, settingText } from "../../proxy/s3/setting-text.ts";
+import { aclOwner } from "../../proxy/s3/setting-document.ts";
+import { isAwsDefault, isPrivateAcl, settingText } from "../../proxy/s3/setting-text.ts";
 
 const textOf = (subresource: string, document: string): string | null =>
   settingText(subresource, Buffer.from(document));
