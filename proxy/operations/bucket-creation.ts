@@ -6,13 +6,12 @@
 import { createHash } from "node:crypto";
 import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord, isUnmade } from "../placement/discovery.ts";
-import { UpstreamError } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { normaliseWeights, onOneCluster } from "../placement/routes.ts";
 import { S3Error } from "../s3/errors.ts";
 import { newBucketNameFault, parseClusterId } from "../s3/names.ts";
 import { putBack } from "./bucket-deletion.ts";
-import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { type BucketCreation, createOn } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
   begin,
@@ -26,15 +25,16 @@ import {
   placesOf,
   replace,
   settle,
+  standsStill,
+  takeBack,
 } from "./bucket-phases.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { hasBucket } from "./drift-reading.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { bucketOf, emptyAnswer } from "./send.ts";
 
-/** A deletion that goes on beside a creation ends within milliseconds, if its clusters answer. */
-const deletionSeenWithinMs = 10_000;
-const deletionPollMs = 10;
+/** Of somebody who may not have the bucket there: it is somebody else's, or they are nobody. */
+const foreign: ReadonlySet<number> = new Set([403, 409]);
 
 /** CreateBucket: idempotent for the same owner, as RGW is. */
 export async function createBucket(
@@ -75,9 +75,9 @@ async function createNew(
   const refusals = results.map(refusalOf);
   const refusal = refusals.find((each) => each !== null);
   if (refusal !== undefined) {
-    // What refuses it has none of it: a bucket that is there is not ours, or not this caller's, to delete.
-    const ours = places.filter((_, index) => refusals[index] === null);
-    await takeBack(entry, ours, { request, ports });
+    // A bucket that is there all the same is not ours, or not this caller's, to delete.
+    const ours = places.filter((_, index) => !foreign.has(refusals[index]?.status ?? 0));
+    await takeBack(entry, ours, ports);
     throw refusal;
   }
   assertAll(results);
@@ -101,23 +101,6 @@ async function claimed(
   else entry = await replace(await clearAway(left, request.identity, ports), wanted, ports);
   if (entry === null) throw changing();
   return entry;
-}
-
-/** Nothing comes of a claim that a cluster refuses. Its client is told why; what is left is told by the record. */
-async function takeBack(
-  entry: BucketEntry,
-  places: readonly BucketPlace[],
-  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
-): Promise<void> {
-  const clusters = places.map(({ cluster }) => cluster);
-  try {
-    const left =
-      clusters.length === 0 ? entry : await clearAway(entry, request.identity, ports, clusters);
-    await drop(left, ports);
-  } catch (caught) {
-    if (!(caught instanceof S3Error || caught instanceof UpstreamError)) throw caught;
-    ports.log.write("warn", "bucket.not_cleared", { bucket: entry.value.name, cause: caught.name });
-  }
 }
 
 /**
@@ -145,7 +128,9 @@ async function createAgain(
   // One that has it no more is asked where the others agree to what is wanted.
   const isAgreed = results.every(({ status }) => status === "fulfilled");
   if (isAgreed) results.push(...(await createOnAll(entry, missing, request, ports)));
-  const stands = await standsStill(entry, places, ports);
+  const asked = [...having, ...(isAgreed ? missing : [])];
+  const made = asked.filter((_, index) => refusalOf(results[index]) === null);
+  const stands = await standsStill(entry, made, ports);
   assertAll(results);
   if (!stands) throw changing();
   return created(entry.value);
@@ -165,31 +150,6 @@ function canBe(
   const location = parseClusterId(request.locationConstraint ?? "");
   if (location === null || !snapshots.current().clusters.has(location)) return true;
   return clusters.length === 1 && clusters[0] === location;
-}
-
-/**
- * Whether the record is the one that the bucket was created again under. Where it is not, the bucket is
- * taken away from where it is no longer named: a deletion, whose end is awaited, was there already.
- */
-export async function standsStill(
-  { value: record, modRevision }: BucketEntry,
-  places: readonly BucketPlace[],
-  ports: OperationPorts,
-): Promise<boolean> {
-  const { signal } = new AbortController();
-  const untilMs = ports.clock.monotonicMs() + deletionSeenWithinMs;
-  for (;;) {
-    const now = entryNow(record, ports);
-    if (now?.modRevision === modRevision) return true;
-    if (now?.value.phase !== "deleting") {
-      const named = now === null ? [] : clustersOf(now.value);
-      const unnamed = places.filter(({ cluster }) => !named.includes(cluster));
-      await Promise.allSettled(unnamed.map((place) => deleteOn(place, ports, signal)));
-      return false;
-    }
-    if (ports.clock.monotonicMs() >= untilMs) return false;
-    await ports.clock.sleep(deletionPollMs, signal);
-  }
 }
 
 type Made = readonly PromiseSettledResult<void>[];
@@ -218,9 +178,9 @@ function assertAll(results: Made): void {
 }
 
 /** What the caller may not have, whoever asks again. */
-function refusalOf(result: PromiseSettledResult<void>): S3Error | null {
-  if (result.status === "fulfilled") return null;
-  const { reason } = result;
+function refusalOf(result: PromiseSettledResult<void> | undefined): S3Error | null {
+  if (result?.status !== "rejected") return null;
+  const reason: unknown = result.reason;
   return reason instanceof S3Error && reason.status < 500 ? reason : null;
 }
 

@@ -16,6 +16,7 @@
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { CancelSignal, UpstreamIdentity } from "../placement/ports.ts";
+import { serviceIdentity, UpstreamError } from "../placement/ports.ts";
 import type { BucketRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -29,6 +30,9 @@ import { discard, ownRequest } from "./send.ts";
 const acknowledgeWithinMs = 3_000;
 const firstPollMs = 2;
 const longestPollMs = 50;
+/** A deletion that goes on beside a creation ends within milliseconds, if its clusters answer. */
+const deletionSeenWithinMs = 10_000;
+const deletionPollMs = 10;
 
 export type BucketEntry = Versioned<BucketRecord>;
 
@@ -216,4 +220,55 @@ async function unmakeOn(
     await discard(await ports.upstream.send(place.cluster, acl, signal));
     return await deleteOn(place, ports, signal);
   }
+}
+
+/**
+ * Ends a claim of which nothing comes. What cannot be cleared away now the record tells, for whoever creates
+ * or deletes the bucket next.
+ */
+export async function takeBack(
+  entry: BucketEntry,
+  places: readonly BucketPlace[],
+  ports: OperationPorts,
+): Promise<void> {
+  const [first] = places;
+  const clusters = places.map(({ cluster }) => cluster);
+  try {
+    const identity = first?.identity ?? serviceIdentity;
+    const left = first === undefined ? entry : await clearAway(entry, identity, ports, clusters);
+    await drop(left, ports);
+  } catch (caught) {
+    if (!(caught instanceof S3Error || caught instanceof UpstreamError)) throw caught;
+    ports.log.write("warn", "bucket.not_cleared", { bucket: entry.value.name, cause: caught.name });
+  }
+}
+
+/**
+ * Whether the record is the one that a bucket was made under that was there. Where it is not, the bucket is
+ * taken away from where it is no longer named: a deletion, whose end is awaited, was there already.
+ * @param places where it was made, or may be
+ */
+export async function standsStill(
+  { value: record, modRevision }: BucketEntry,
+  places: readonly BucketPlace[],
+  ports: OperationPorts,
+): Promise<boolean> {
+  const { signal } = new AbortController();
+  const untilMs = ports.clock.monotonicMs() + deletionSeenWithinMs;
+  let now = entryNow(record, ports);
+  for (; now?.value.phase === "deleting"; now = entryNow(record, ports)) {
+    if (ports.clock.monotonicMs() >= untilMs) return false;
+    await ports.clock.sleep(deletionPollMs, signal);
+  }
+  if (now?.modRevision === modRevision) return true;
+  if (now === null) {
+    // Under a claim of its own: what cannot be taken away now somebody will.
+    const left = await claim({ ...record, phase: "clearing", asked: "" }, ports);
+    if (left !== null) await takeBack(left, places, ports);
+    return false;
+  }
+  const named = clustersOf(now.value);
+  const unnamed = places.filter(({ cluster }) => !named.includes(cluster));
+  await Promise.allSettled(unnamed.map((place) => deleteOn(place, ports, signal)));
+  return false;
 }

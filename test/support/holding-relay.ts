@@ -5,15 +5,32 @@ import { once } from "node:events";
 import { request as ask, createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Test } from "tap";
 
-interface HeldRequest {
+export interface HeldRequest {
+  /** `PUT /again`. */
+  readonly request: string;
   /** Lets it through. Resolves when its answer has gone back. */
   pass(): Promise<void>;
+  /** Lets it through, and closes the connection in place of its answer. */
+  lose(): Promise<void>;
+  /** Closes the connection: the cluster never hears of it. */
+  drop(): void;
+  /** Answers in the cluster's place. */
+  answer(status: number, document: string): void;
+}
+
+interface CarriedRequest {
+  readonly request: string;
+  readonly status: number;
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: readonly string[];
 }
 
 export interface HoldingRelay {
   readonly url: string;
   /** `PUT /again`. Default: none is held. */
   holds: (request: string) => boolean;
+  /** What the cluster answered, oldest first. */
+  readonly carried: readonly CarriedRequest[];
   /** The next request that is held, once it has come. */
   held(): Promise<HeldRequest>;
 }
@@ -21,7 +38,12 @@ export interface HoldingRelay {
 export async function holdingRelay(t: Test, target: string): Promise<HoldingRelay> {
   const queue: HeldRequest[] = [];
   const wanting: ((held: HeldRequest) => void)[] = [];
-  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const carried: CarriedRequest[] = [];
+  const forward = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    isLost: boolean,
+  ): Promise<void> => {
     const { method, url = "", headers } = request;
     const far = ask(`${target}${url}`, { method, headers, agent: false });
     request.pipe(far);
@@ -29,12 +51,20 @@ export async function holdingRelay(t: Test, target: string): Promise<HoldingRela
       far.once("response", (message: IncomingMessage) => resolve([message]));
       far.once("error", reject);
     });
-    response.writeHead(answer.statusCode ?? 0, answer.rawHeaders);
+    const status = answer.statusCode ?? 0;
+    carried.push({ request: `${method ?? ""} ${url}`, status, rawHeaders: request.rawHeaders });
+    if (isLost) {
+      answer.resume();
+      response.destroy();
+      return;
+    }
+    response.writeHead(status, answer.rawHeaders);
     answer.pipe(response);
     await once(response, "close");
   };
   const relay: HoldingRelay & { url: string } = {
     url: "",
+    carried,
     holds: () => false,
     held: async () => {
       const next = queue.shift();
@@ -42,18 +72,28 @@ export async function holdingRelay(t: Test, target: string): Promise<HoldingRela
     },
   };
   const server = createServer((request, response) => {
-    const passed = async (): Promise<void> => {
+    const sent = async (isLost: boolean): Promise<void> => {
       try {
-        await forward(request, response);
+        await forward(request, response, isLost);
       } catch {
         response.destroy();
       }
     };
-    if (!relay.holds(`${request.method ?? ""} ${request.url ?? ""}`)) {
-      void passed();
+    const text = `${request.method ?? ""} ${request.url ?? ""}`;
+    if (!relay.holds(text)) {
+      void sent(false);
       return;
     }
-    const held = { pass: passed };
+    const held: HeldRequest = {
+      request: text,
+      pass: () => sent(false),
+      lose: () => sent(true),
+      drop: () => response.destroy(),
+      answer: (status, document) => {
+        request.resume();
+        response.writeHead(status, { "content-type": "application/xml" }).end(document);
+      },
+    };
     const wants = wanting.shift();
     if (wants === undefined) queue.push(held);
     else wants(held);
