@@ -10,6 +10,7 @@ import { S3Error } from "../s3/errors.ts";
 import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { listedAlgorithm } from "../s3/object-checksum.ts";
+import { rgwReadsPart } from "../s3/rgw-copy.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   checksumElements,
@@ -21,7 +22,7 @@ import { refusedUpload } from "./copy-refusal.ts";
 import { readShortBody } from "./gate.ts";
 import { type PinnedRequest, partOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
-import { provenFacts } from "./proven-facts.ts";
+import { mayBeRgw, provenFacts } from "./proven-facts.ts";
 import { readDocument, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import { assertCopySize, lengthOf, lookAtSource, sourceCluster, sourceOf } from "./source-read.ts";
@@ -57,6 +58,7 @@ async function maySend(
   ports: OperationPorts,
   cluster: ClusterId,
 ): Promise<boolean> {
+  if (!rgwReadsPart(request.headers) && mayBeRgw(cluster, ports)) return false;
   const judged = hasSourceConditions(request.headers);
   const isDeadly = !survivesSecondDecoding(sourceOf(request));
   if (!judged && !isDeadly) return true;

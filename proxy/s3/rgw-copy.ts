@@ -8,6 +8,7 @@
 //   x-amz-server-side-encryption-*             ignored, and a source that is encrypted is 501
 //   x-amz-storage-class                        obeyed; without it, told as the source's, which it is not
 //   ACL, grants, content fields                obeyed
+// UploadPartCopy: the key of a source that a customer encrypted is not read, so that it is 400.
 // CreateMultipartUpload: tagging and object lock are ignored, all else is obeyed. PutObject obeys all.
 
 import type { CopyDirectives } from "./copy-fields.ts";
@@ -17,6 +18,7 @@ const redirect = "x-amz-website-redirect-location";
 const tagging = "x-amz-tagging";
 const storageClass = "x-amz-storage-class";
 const objectLock = /^x-amz-object-lock-/;
+const sourceKey = /^x-amz-copy-source-server-side-encryption-customer-/;
 const encryption = /^x-amz-(?:copy-source-)?server-side-encryption/;
 
 /** Whether a copy within an RGW is that of S3. @param source its answer to HEAD for the source */
@@ -39,6 +41,11 @@ export function rgwCopiesAsS3(
   const isCold = (fieldValue(source, storageClass) ?? "STANDARD") !== "STANDARD";
   if (stays || (isCold && fieldValue(request, storageClass) === null)) return false;
   return fieldValue(request, redirect) === null;
+}
+
+/** Whether an RGW reads the source of an UploadPartCopy with the key that comes with it. */
+export function rgwReadsPart(request: HeaderList): boolean {
+  return !request.some(([name]) => sourceKey.test(name));
 }
 
 /** Whether an RGW gives an object with these fields all that they say only where it is put whole. */

@@ -2,7 +2,7 @@
 
 import t from "tap";
 import type { HeaderList } from "../../proxy/s3/headers.ts";
-import { isWholeForRgw, rgwCopiesAsS3 } from "../../proxy/s3/rgw-copy.ts";
+import { isWholeForRgw, rgwCopiesAsS3, rgwReadsPart } from "../../proxy/s3/rgw-copy.ts";
 
 const copies = { metadata: "COPY", tagging: "COPY" } as const;
 const replacesTags = { metadata: "COPY", tagging: "REPLACE" } as const;
@@ -63,4 +63,9 @@ t.test("an object in parts on an RGW", async (t) => {
   ] as const) {
     t.equal(isWholeForRgw(fields), whole, JSON.stringify(fields));
   }
+});
+
+t.test("a part that is copied within an RGW", async (t) => {
+  t.ok(rgwReadsPart([["x-amz-server-side-encryption-customer-key", "x"]]));
+  t.notOk(rgwReadsPart([["x-amz-copy-source-server-side-encryption-customer-key", "x"]]));
 });

@@ -8,12 +8,15 @@ import {
   CreateBucketCommand,
   CreateMultipartUploadCommand,
   GetObjectAclCommand,
+  GetObjectCommand,
   GetObjectTaggingCommand,
   HeadObjectCommand,
+  ListPartsCommand,
   PutObjectCommand,
   PutObjectTaggingCommand,
   type S3Client,
   UploadPartCommand,
+  UploadPartCopyCommand,
 } from "@aws-sdk/client-s3";
 import { formBody, formEdge, formField, formFile, signedFields } from "../../support/s3-forms.ts";
 import { clientPair } from "./headgate.ts";
@@ -271,5 +274,50 @@ export function copyFieldsSuite(
     t.equal(answer.status, 204, await answer.text());
     const stored = await shown(b, "locks-b", "form");
     t.match(stored, { tags: "d=4", lock: "GOVERNANCE", hold: "ON" });
+  });
+
+  test("what a customer encrypted is copied with its key", async (t) => {
+    // As over TLS, which the lab has none of.
+    await Promise.all(
+      (["a", "b"] as const).map((id) => lab.rgw.configure(id, "rgw_crypt_require_ssl", "false")),
+    );
+    const [source, target] = ["s", "t"].map((letter) =>
+      Buffer.alloc(32, letter).toString("base64"),
+    );
+    const key = { SSECustomerAlgorithm: "AES256", SSECustomerKey: target };
+    const from = { CopySourceSSECustomerAlgorithm: "AES256", CopySourceSSECustomerKey: source };
+    const CopySource = "locks-a/secret";
+    const put = { Bucket: "locks-a", Key: "secret", Body: "secret", Tagging: "a=1" };
+    await until("radosgw to take keys", 20_000, async () => {
+      const command = new PutObjectCommand({ ...put, ...key, SSECustomerKey: source });
+      return (await answerOf(client.send(command))).status === 200 ? true : null;
+    });
+    for (const [place, by, Bucket] of [
+      ["near", client, "locks-a"],
+      ["far", client, "locks-b"],
+      ["bare", a, "locks-a"],
+    ] as const) {
+      const to = { Bucket, Key: "copy", CopySource };
+      const copied = await answerOf(by.send(new CopyObjectCommand({ ...to, ...from, ...key })));
+      t.equal(copied.status, place === "bare" ? 501 : 200, place);
+      const without = await answerOf(by.send(new CopyObjectCommand({ ...to, ...key })));
+      t.equal(without.status, place === "bare" ? 501 : 400, `${place}, without the source's key`);
+      const of = { Bucket, Key: "parts" };
+      const { UploadId } = await by.send(new CreateMultipartUploadCommand({ ...of, ...key }));
+      const part = { ...of, UploadId, PartNumber: 1, CopySource, ...from, ...key };
+      const sent = await answerOf(by.send(new UploadPartCopyCommand(part)));
+      t.equal(sent.status, place === "bare" ? 400 : 200, `${place}, a part`);
+      if (place === "bare") continue;
+      const { Parts } = await by.send(new ListPartsCommand({ ...of, UploadId }));
+      await by.send(
+        new CompleteMultipartUploadCommand({ ...of, UploadId, MultipartUpload: { Parts } }),
+      );
+      for (const Key of ["copy", "parts"]) {
+        const closed = await answerOf(client.send(new GetObjectCommand({ Bucket, Key })));
+        t.equal(closed.status, 400, `${place}: ${Key} is not to be read without a key`);
+        const open = await client.send(new GetObjectCommand({ Bucket, Key, ...key }));
+        t.equal(await open.Body?.transformToString(), "secret");
+      }
+    }
   });
 }

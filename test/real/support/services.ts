@@ -109,6 +109,13 @@ export class RgwPair {
     return await runOk(tool, ["-n", `client.rgw.${cluster}`, ...args], { env });
   }
 
+  /** Sets an option of a radosgw while it runs. */
+  async configure(cluster: ClusterName, option: string, value: string): Promise<void> {
+    const tool = this.generation === 16 ? "ceph" : join(this.#dir, "bin", "ceph");
+    const env = { CEPH_CONF: join(this.#dir, "ceph.conf") };
+    await runOk(tool, ["config", "set", `client.rgw.${cluster}`, option, value], { env });
+  }
+
   /** A user with one key pair. */
   async makeUser(cluster: ClusterName, uid: string, pair: Pair): Promise<void> {
     const keys = [`--access-key=${pair.accessKeyId}`, `--secret-key=${pair.secretAccessKey}`];
