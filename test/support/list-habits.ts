@@ -3,7 +3,7 @@
 // does so again (test/real/support/list-questions.ts).
 
 /** Each with the releases of RGW that have it; of none: what other servers do. */
-export const listHabits = {
+const listHabits = {
   /** Knows no delimiter. */
   flat: [],
   /** Gives no prefix that the marker lies in, and goes on behind all of it. AWS gives it again. */
