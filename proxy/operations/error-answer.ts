@@ -49,6 +49,9 @@ const aboutKeys: ReadonlySet<string> = new Set([
   "TokenRefreshRequired",
 ]);
 
+/** RGW 16.2 calls a KMS key that it does not find InvalidAccessKeyId; of access keys it says nothing more. */
+const aboutEncryption = /^Failed to retrieve the actual key/;
+
 export interface ErrorContext {
   /** `/bucket/key`. */
   readonly resource: string;
@@ -82,7 +85,9 @@ export async function rewriteError(
   const reading = readXml(bytes, { maxBytes: errorLimitBytes });
   if (reading.kind === "error") return { answer: { ...answer, headers, body: bytes }, code };
   const told = childText(reading.root, "Code");
-  assertSigned(told, cluster, context);
+  if (!aboutEncryption.test(childText(reading.root, "Message") ?? "")) {
+    assertSigned(told, cluster, context);
+  }
   const text = rewritten(reading.root, status, context);
   if (text === null) return { answer: { ...answer, headers, body: bytes }, code };
   return { answer: { ...answer, headers, body: Buffer.from(text, "utf8") }, code: told };

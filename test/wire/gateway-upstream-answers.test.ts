@@ -151,6 +151,21 @@ t.test("what a cluster has against our signature is no fault of the client's", a
   }
 });
 
+t.test("a key of encryption that a cluster does not know is the client's", async (t) => {
+  const { rgw, ask } = await openScene(t);
+  const message = "Failed to retrieve the actual key, kms-keyid: none";
+  const document = `<Error><Code>InvalidAccessKeyId</Code><Message>${message}</Message></Error>`;
+  rgw.intercept = ({ method, path }) =>
+    method === "PUT" && path === "/rep/k"
+      ? rgwAnswer("403 Forbidden", ["Content-Type: application/xml"], document)
+      : null;
+  rgw.put("/rep/k", "x");
+  const headers = [["x-amz-server-side-encryption", "aws:kms"]] as const;
+  const { status, body } = await ask("PUT", "/rep/k", { headers, body: "x" });
+  t.equal(status, 403);
+  t.match(body, message);
+});
+
 t.test("announced lengths of bodies that do not come hold nobody up", async (t) => {
   // https://github.com/dotnet/aspnetcore/issues/5878
   const { rgw, headgate } = await openScene(t, "aws");
