@@ -101,6 +101,11 @@ type Step =
       readonly isPast: boolean;
     };
 
+// Versions of one key that are read in one go. Where `null` ends a page, the next one begins behind the
+// version before it; and most keys have few, but many that begin like them.
+const fewestOwn = 2;
+const mostOwn = 100;
+
 /** What one cluster gives, in order. */
 class VersionCursor {
   readonly #request: VersionListRequest;
@@ -144,8 +149,7 @@ class VersionCursor {
       return { prefix, delimiter: asked, keyMarker, versionIdMarker, maxKeys };
     }
     const marker = step.behind === "" ? "" : step.key;
-    // Two: where `null` ends a page, the next one begins behind the version before it.
-    const most = Math.max(2, maxKeys);
+    const most = Math.min(Math.max(fewestOwn, maxKeys), mostOwn);
     const position = { keyMarker: marker, versionIdMarker: step.behind };
     return { prefix: step.key, delimiter: "", ...position, maxKeys: most };
   }
