@@ -56,6 +56,10 @@ export async function healDrift(request: AdminRequest, ports: DriftPorts): Promi
   if (entry.value.phase !== "settled") {
     return problem(409, "Conflict", "The bucket is being changed");
   }
+  if (entry.value.conflict && asked.from === null) {
+    const why = "The bucket was found on several clusters, which may hold two buckets of one name";
+    return problem(409, "Conflict", `${why}: name the cluster whose settings count (from)`);
+  }
   const report = await ports.drift.heal(entry, asked.from, request.signal);
   if (report === null) {
     return problem(503, "StateUnavailable", "This process takes no writes now");

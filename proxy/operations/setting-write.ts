@@ -9,10 +9,18 @@ import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { queryValue } from "../s3/query.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { subresourceOf, writtenSetting } from "./drift-reading.ts";
+import {
+  differenceOf,
+  type SettingTold,
+  subresourceOf,
+  tellSetting,
+  writtenSetting,
+} from "./drift-reading.ts";
 import { tellDrift } from "./drift-report.ts";
+import type { BucketPlace } from "./emptiness.ts";
 import { isUnknownStatus } from "./mutation.ts";
 import { agreeCounted } from "./setting-agreement.ts";
+import { copySetting, driftOf } from "./setting-copy.ts";
 import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
 
 const settleWithinMs = 10_000;
@@ -32,13 +40,14 @@ export interface Writing {
 export async function writeEverywhere(writing: Writing): Promise<OperationAnswer> {
   const [behind, ...rest] = writing.clusters;
   if (behind === undefined) throw new Error("A setting is written to no cluster");
+  const before = isOfStrangers(writing) ? await wordsOf(writing) : null;
   let answer = await begin(behind, writing);
   if (answer.status >= 300 || rest.length === 0) return answer;
   for (const [index, cluster] of rest.entries()) {
     dropAnswer(answer);
     answer = await finish(cluster, index + 1, writing);
     if (answer.status >= 300) {
-      await takeBack(cluster, answer.status, writing);
+      await (before === null ? settle(writing, {}) : giveBack(before, writing));
       return answer;
     }
   }
@@ -104,9 +113,53 @@ function isOfStrangers({ request }: Writing): boolean {
   return request.record?.value.conflict === true;
 }
 
-async function takeBack(cluster: ClusterId, status: number, writing: Writing): Promise<void> {
-  if (isOfStrangers(writing)) leaveUnfinished(cluster, `answers ${status}`, writing);
-  else await settle(writing, {});
+interface Word {
+  readonly place: BucketPlace;
+  readonly told: SettingTold;
+}
+
+/** What each cluster says before the write. */
+async function wordsOf(writing: Writing): Promise<readonly Word[]> {
+  const written = writtenOf(writing);
+  if (written === null) return [];
+  const { request, ports } = writing;
+  return await Promise.all(
+    placesOf(written).map(async (place) => {
+      return { place, told: await tellSetting(written.setting, place, ports, request.signal) };
+    }),
+  );
+}
+
+/** Of strangers each gets back what it said itself: none what another one says. */
+async function giveBack(before: readonly Word[], writing: Writing): Promise<void> {
+  const { ports } = writing;
+  const written = writtenOf(writing);
+  if (written === null) return;
+  const { setting, record } = written;
+  const limit = limited(ports);
+  for (const { place, told: wanted } of before) {
+    const told = await tellSetting(setting, place, ports, limit.signal);
+    const kind = differenceOf(wanted, told);
+    if (kind === null) continue;
+    const difference = { setting, place, kind, told, wanted };
+    const copying = await copySetting(difference, ports, limit.signal);
+    const outcome = copying.kind === "copied" ? "healed" : "failed";
+    const why = copying.kind === "copied" ? null : copying.why;
+    tellDrift([driftOf(difference, outcome, why)], record, ports);
+  }
+  limit.cancel();
+}
+
+/** What the client is told is known: it does not wait for a cluster that hangs now. */
+function limited({ timers }: Pick<OperationPorts, "timers">) {
+  const limit = new AbortController();
+  const cancel = timers.after(settleWithinMs, () => limit.abort());
+  return { signal: limit.signal, cancel };
+}
+
+function placesOf({ record, clusters, identity }: WrittenSetting): readonly BucketPlace[] {
+  const { tenant, name } = record;
+  return clusters.map((cluster) => ({ tenant, name, cluster, identity }));
 }
 
 /** Another writer may have ended first on some clusters and last on others (setting-agreement.ts). */
@@ -119,18 +172,13 @@ async function settle(writing: Writing, options: { readonly ours?: string | null
   const { ports } = writing;
   const written = writtenOf(writing);
   if (written === null) return;
-  const { setting, record, clusters, identity } = written;
-  const { tenant, name } = record;
-  const places = clusters.map((cluster) => ({ tenant, name, cluster, identity }));
-  // What the client is told is known: it does not wait for a cluster that hangs now.
-  const limit = new AbortController();
-  const cancelLimit = ports.timers.after(settleWithinMs, () => limit.abort());
-  const agreement = await agreeCounted(setting, places, ports, {
+  const limit = limited(ports);
+  const agreement = await agreeCounted(written.setting, placesOf(written), ports, {
     ...options,
     signal: limit.signal,
   });
-  cancelLimit();
-  tellDrift(agreement.drift, record, ports);
+  limit.cancel();
+  tellDrift(agreement.drift, written.record, ports);
   if (agreement.isOpen) finishLater(written, writing);
 }
 

@@ -158,6 +158,49 @@ t.test("a bucket that a cluster lost is made again, with its settings", async (t
   }
 });
 
+t.test("buckets of one name that were found are healed only after one that is named", async (t) => {
+  const { s3, admin, clusters, logLines, b, c } = await scene(t);
+  const found = { Bucket: "found" };
+  for (const [cluster, sid] of [
+    [b, "of b"],
+    [c, "of c"],
+  ] as const) {
+    await cluster.send(new CreateBucketCommand(found));
+    await cluster.send(new PutBucketPolicyCommand({ ...found, Policy: policy(sid) }));
+  }
+  const policies = async () =>
+    await Promise.all(
+      [b, c].map(async (cluster) => {
+        return (await cluster.send(new GetBucketPolicyCommand(found))).Policy;
+      }),
+    );
+  await s3.send(new GetBucketPolicyCommand(found));
+  const differs = { setting: "policy", cluster: "c", kind: "differs" };
+  t.match(await admin("GET", "/buckets/found/drift"), { body: { drift: [differs] } });
+  const refused = await admin("POST", "/buckets/found/drift", {});
+  t.match(refused, { status: 409, body: { message: /two buckets of one name.*\(from\)/ } });
+  t.strictSame(await policies(), [policy("of b"), policy("of c")]);
+  // Refused by one, a write is taken back to what each of them said; left half done it stays so.
+  for (const [fault, name, left] of [
+    [{ status: 403, code: "AccessDenied" }, "AccessDenied", "of c"],
+    [{ status: 500 }, "ServiceUnavailable", "half"],
+  ] as const) {
+    clusters["b"]?.setFault(({ method }) => (method === "PUT" ? fault : null));
+    const put = new PutBucketPolicyCommand({ ...found, Policy: policy("half") });
+    await t.rejects(s3.send(put), { name });
+    clusters["b"]?.setFault(null);
+    t.strictSame(await policies(), [policy("of b"), policy(left)], name);
+  }
+  t.strictSame(
+    logLines.filter(({ event }) => event.startsWith("unfinished")),
+    [],
+  );
+  await c.send(new PutBucketPolicyCommand({ ...found, Policy: policy("of c") }));
+  const healed = await admin("POST", "/buckets/found/drift", { from: "c" });
+  t.match(healed.body, { drift: [{ setting: "policy", cluster: "b", outcome: "healed" }] });
+  t.strictSame(await policies(), [policy("of c"), policy("of c")]);
+});
+
 t.test("a bucket that all clusters lost is told, and not made up", async (t) => {
   const { admin, clusters, a, b, c } = await scene(t);
   for (const cluster of [a, b, c]) await cluster.send(new DeleteBucketCommand({ Bucket }));
