@@ -125,10 +125,13 @@ async function createAgain(
   const having = places.filter((_, index) => there[index] !== false);
   const missing = places.filter((_, index) => there[index] === false);
   const results = [...(await createOnAll(entry, having, request, ports))];
-  // One that has it no more is asked where the others agree to what is wanted.
+  const asked = [...having];
+  // One that has it no more is asked where the others agree to what is wanted, and nobody has changed it.
   const isAgreed = results.every(({ status }) => status === "fulfilled");
-  if (isAgreed) results.push(...(await createOnAll(entry, missing, request, ports)));
-  const asked = [...having, ...(isAgreed ? missing : [])];
+  if (isAgreed && entryNow(entry.value, ports)?.modRevision === entry.modRevision) {
+    asked.push(...missing);
+    results.push(...(await createOnAll(entry, missing, request, ports)));
+  }
   const made = asked.filter((_, index) => refusalOf(results[index]) === null);
   const stands = await standsStill(entry, made, ports);
   assertAll(results);
