@@ -3,11 +3,10 @@
 // again, and cleared away by one that asks for something else (bucket-phases.ts). A bucket that is there is
 // created again without being brought back by it once it was deleted or moved meanwhile.
 
-import { createHash } from "node:crypto";
 import { clustersOf } from "../placement/candidates.ts";
 import { createdRecord, isUnmade } from "../placement/discovery.ts";
-import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
-import { normaliseWeights, onOneCluster } from "../placement/routes.ts";
+import type { BucketRecord } from "../placement/records.ts";
+import { onOneCluster } from "../placement/routes.ts";
 import { S3Error } from "../s3/errors.ts";
 import { newBucketNameFault, parseClusterId } from "../s3/names.ts";
 import { putBack } from "./bucket-deletion.ts";
@@ -213,6 +212,8 @@ function wantedRecord(request: OperationRequest, ports: OperationPorts): BucketR
     placement = single?.placement ?? null;
   }
   if (route === null) throw new S3Error("ServiceUnavailable");
+  const { headers, location } = creationOf(request);
+  const fields = headers.map(([field, value]) => `${field}:${value.trim()}`).sort();
   return createdRecord({
     tenant,
     name,
@@ -220,26 +221,8 @@ function wantedRecord(request: OperationRequest, ports: OperationPorts): BucketR
     route,
     owner: request.caller,
     placement,
-    asked: digestOf(creationOf(request), route, placement),
+    asked: [location ?? "", ...fields],
   });
-}
-
-/** Equal where two requests ask for the same bucket in the same place. */
-function digestOf(
-  { headers, location }: BucketCreation,
-  { weights, mode, spread }: Route,
-  placement: BucketPlacement | null,
-): string {
-  const fields = headers.map(([name, value]) => `${name}:${value.trim()}`).sort();
-  const asked = [
-    fields,
-    location ?? "",
-    [...normaliseWeights(weights)],
-    mode,
-    spread,
-    placement !== null,
-  ];
-  return createHash("sha256").update(JSON.stringify(asked)).digest("hex");
 }
 
 /** A location must be one there is: a cluster, its region, or what an RGW among them may know. */

@@ -3,8 +3,10 @@
 // called absent, or found in one place, while a cluster could not be asked.
 // Spec: placement.md §2 rule 8.
 
+import { createHash } from "node:crypto";
 import type { BucketName, ClusterId, TenantName } from "../s3/names.ts";
 import type { BucketPlacement, BucketRecord, Route, Weights } from "./records.ts";
+import { normaliseWeights } from "./routes.ts";
 
 /** One cluster's answer to HEAD bucket; `status` is null when no complete head was received. */
 export interface BucketProbe {
@@ -76,22 +78,35 @@ export function createdRecord(
     /** Access key or account of the creator. */
     readonly owner: string;
     readonly placement?: BucketPlacement | null;
-    /** A digest of what the creator asks for. */
-    readonly asked?: string;
+    /** What the creator asks for, but for the place. */
+    readonly asked?: readonly string[];
   },
 ): BucketRecord {
+  const { route, placement = null, asked = [] } = settings;
   return {
     ...commonFields(settings),
     origin: "created",
     owner: settings.owner,
-    placement: settings.placement ?? null,
-    route: settings.route,
+    placement,
+    route,
     order: [],
     phase: "creating",
     extra: [],
     conflict: false,
-    asked: settings.asked ?? "",
+    asked: askedDigest(asked, route, placement),
   };
+}
+
+/** Equal where two requests ask for the same bucket in the same place. */
+function askedDigest(
+  asked: readonly string[],
+  { weights, mode, spread }: Route,
+  placement: BucketPlacement | null,
+): string {
+  const place = [[...normaliseWeights(weights)], mode, spread, placement !== null];
+  return createHash("sha256")
+    .update(JSON.stringify([asked, place]))
+    .digest("hex");
 }
 
 /** Whether a record only claims a name: there is no bucket of it yet, whatever stands on a cluster. */

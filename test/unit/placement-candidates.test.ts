@@ -165,20 +165,30 @@ t.test("a bucket found on several clusters asks all of them, by id", async (t) =
 
 t.test("a created bucket begins on its route, not yet everywhere", async (t) => {
   const route = routeOf({ a: 1, b: 2 });
-  const record = createdRecord({ ...identity, route, owner: "AKID", asked: "digest" });
+  const record = createdRecord({ ...identity, route, owner: "AKID" });
   t.match(record, {
     origin: "created",
     owner: "AKID",
     phase: "creating",
     placement: null,
-    asked: "digest",
+    asked: /^[0-9a-f]{64}$/,
     epochs: [1],
     order: [],
     extra: [],
     frozen: false,
   });
   t.equal(record.route, route);
-  t.equal(createdRecord({ ...identity, route, owner: "x" }).asked, "");
+  const same = createdRecord({ ...identity, route: routeOf({ b: 4, a: 2 }), owner: "x" });
+  t.equal(same.asked, record.asked, "shares, not weights, are asked for");
+  for (const other of [
+    { route: routeOf({ a: 1, b: 3 }) },
+    { route: routeOf({ a: 1, b: 2 }, { spread: "bucket" }) },
+    { asked: ["", "x-amz-acl:private"] },
+    { asked: ["a"] },
+    { placement: { ...route, weighting: "weights" as const } },
+  ]) {
+    t.not(createdRecord({ ...identity, route, owner: "AKID", ...other }).asked, record.asked);
+  }
 });
 
 t.test("only a frozen bucket on one cluster is fixed", async (t) => {
