@@ -17,6 +17,8 @@ const corsRule = (origin: string, ...methods: readonly string[]): string =>
   `<CORSRule>${methods.map((method) => `<AllowedMethod>${method}</AllowedMethod>`).join("")}<AllowedOrigin>${origin}</AllowedOrigin></CORSRule>`;
 const corsOf = (...all: readonly string[]): string =>
   `<CORSConfiguration>${all.join("")}</CORSConfiguration>`;
+const topicOf = (id: string, arn: string): string =>
+  `<NotificationConfiguration><TopicConfiguration><Id>${id}</Id><Topic>${arn}</Topic></TopicConfiguration></NotificationConfiguration>`;
 
 t.test("documents that say the same in other words", async (t) => {
   for (const [subresource, left, right] of [
@@ -33,6 +35,12 @@ t.test("documents that say the same in other words", async (t) => {
       "<Tagging>\n<TagSet><Tag><Value></Value><Key>b</Key></Tag><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>",
     ],
     ["cors", corsOf(corsRule("*", "GET", "PUT")), corsOf(corsRule("*", "PUT", "GET"))],
+    ["notification", topicOf("x", "arn:aws:sns:one:acme:t"), topicOf("y", "arn:aws:sns::acme:t")],
+    [
+      "publicAccessBlock",
+      "<BlockPublicAccessBlockConfiguration><A>true</A></BlockPublicAccessBlockConfiguration>",
+      "<PublicAccessBlockConfiguration><A>true</A></PublicAccessBlockConfiguration>",
+    ],
   ] as const) {
     t.not(textOf(subresource, left), null);
     t.equal(textOf(subresource, left), textOf(subresource, right), subresource);
@@ -53,6 +61,8 @@ t.test("documents that say different things", async (t) => {
       corsOf(corsRule("a", "GET"), corsRule("*", "PUT")),
       corsOf(corsRule("*", "PUT"), corsRule("a", "GET")),
     ],
+    ["notification", topicOf("x", "arn:aws:sns:z:acme:t"), topicOf("x", "arn:aws:sns:z:acme:u")],
+    ["notification", topicOf("x", "arn:aws:sns:z:acme:t"), topicOf("x", "arn:aws:sns:z::t")],
     ["website", "<W><Suffix>a</Suffix></W>", "<W><Key>a</Key></W>"],
     ["cors", "not XML", "no XML either"],
   ] as const) {
