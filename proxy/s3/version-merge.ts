@@ -89,19 +89,20 @@ export class VersionMerge {
   }
 }
 
-/** Goes on behind a position; or reads a key's own versions first, up to its `null` and on. */
+/** Goes on behind a position; or reads a key's own versions first, up to the one of the marker and on. */
 type Step =
   | ({ readonly kind: "behind" } & VersionPosition)
   | {
       readonly kind: "own";
       readonly key: string;
+      readonly sought: string;
       /** The version behind which to ask; `""`: from the newest. */
       readonly behind: string;
-      /** Whether `null` has been met. */
-      readonly isPast: boolean;
     };
 
-// Versions of one key that are read in one go. Where `null` ends a page, the next one begins behind the
+type OwnStep = Extract<Step, { kind: "own" }>;
+
+// Versions of one key that are looked through in one go. Where `null` ends a page, the next one begins behind the
 // version before it; and most keys have few, but many that begin like them.
 const fewestOwn = 2;
 const mostOwn = 100;
@@ -122,7 +123,11 @@ class VersionCursor {
   constructor(start: VersionPosition, { request, plain }: VersionMergeOptions) {
     this.#request = request;
     this.#plain = plain;
-    this.#step = this.#behind(start, null);
+    const { keyMarker: key, versionIdMarker: sought } = start;
+    const isOwn = sought !== "" && !(plain && sought === "null");
+    // A client that deletes what a page lists goes on behind a version that is gone, which an RGW takes for
+    // the key's last one.
+    this.#step = isOwn ? { kind: "own", key, sought, behind: "" } : this.#behind(start, null);
   }
 
   get head(): VersionItem | null {
@@ -176,18 +181,26 @@ class VersionCursor {
     return JSON.stringify(step) === JSON.stringify(this.#step) ? "stalled" : "taken";
   }
 
-  #feedOwn(step: Extract<Step, { kind: "own" }>, page: VersionPage): Step {
-    const { key } = step;
-    let { isPast } = step;
-    for (const item of page.items) {
-      if (item.text !== key) break;
-      const isNull = !isFoundAsMarker(versionIdOf(item));
-      if (isPast && !isNull) this.#push(item, false);
-      isPast ||= isNull;
+  #feedOwn(step: OwnStep, page: VersionPage): Step {
+    const { key, sought } = step;
+    const end = page.items.findIndex(({ text }) => text !== key);
+    const own = end === -1 ? page.items : page.items.slice(0, end);
+    const at = own.findIndex((item) => versionIdOf(item) === sought);
+    const last = own.at(-1);
+    if (page.truncated && end === -1 && last !== undefined) {
+      const position = { keyMarker: key, versionIdMarker: versionIdOf(last) };
+      if (at === -1) {
+        return isFoundAsMarker(sought)
+          ? { kind: "behind", keyMarker: key, versionIdMarker: sought }
+          : { ...step, behind: position.versionIdMarker };
+      }
+      for (const item of own.slice(at + 1)) this.#push(item, false);
+      // Alone on its page nothing stands before it: the cluster's own reading of it is all there is.
+      return own.length === 1 ? { kind: "behind", ...position } : this.#behind(position, page);
     }
-    const last = page.items.at(-1);
-    if (page.truncated && last?.text === key) {
-      return { ...step, isPast, behind: lastFound(page) || "null" };
+    // Where the version is gone, so is all that a client wanted of those before it, or it comes twice.
+    if (at !== -1 || step.behind === "") {
+      for (const item of own.slice(at + 1)) this.#push(item, false);
     }
     return this.#behind({ keyMarker: key, versionIdMarker: "" }, page);
   }
@@ -219,7 +232,7 @@ class VersionCursor {
     }
     const before = page === null ? "" : lastFound(page);
     const isWanted = compareKeys(keyMarker, this.#floor) > 0;
-    if (isWanted) return { kind: "own", key: keyMarker, behind: before, isPast: false };
+    if (isWanted) return { kind: "own", key: keyMarker, sought: "null", behind: before };
     return { kind: "behind", keyMarker, versionIdMarker: before || versionIdMarker };
   }
 

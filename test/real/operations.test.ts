@@ -24,6 +24,8 @@ import {
 import t from "tap";
 import { compareKeys } from "../../proxy/s3/listing.ts";
 import { encodeQuery } from "../../proxy/s3/query.ts";
+import { readVersionPage, versionIdOf } from "../../proxy/s3/version-list.ts";
+import type { Query } from "../support/list-definition.ts";
 import { smithyPresign } from "../support/s3-smithy.ts";
 import { barelyTheSame } from "./support/bare-suite.ts";
 import { clientPair } from "./support/headgate.ts";
@@ -277,6 +279,28 @@ withLab(t, [], async (lab, test) => {
       }
     }
     t.strictSame(differences.slice(0, 5), [], `of ${differences.length}`);
+  });
+
+  test("a client that deletes what each page shows empties a bucket", async (t) => {
+    const bucket = "op-old";
+    let more: Query = [];
+    for (let turn = 0; turn < 400; turn += 1) {
+      const query: Query = [["versions", ""], ["max-keys", "7"], ...more];
+      const { body } = await ask(ours, "GET", { bucket, query });
+      const reading = readVersionPage(body);
+      if (reading.kind === "error") throw new Error(reading.fault);
+      const { items, truncated, next } = reading.page;
+      await inParallel(items, 8, async (item) => {
+        const version = [["versionId", versionIdOf(item)]] as const;
+        await ask(ours, "DELETE", { bucket, key: item.text, query: version });
+      });
+      if (!truncated || next === null) break;
+      more = [
+        ["key-marker", next.keyMarker],
+        ["version-id-marker", next.versionIdMarker],
+      ];
+    }
+    t.strictSame([...(await heldBy(theirs.a, bucket))], [], "an RGW alone leaves some");
   });
 });
 

@@ -153,6 +153,26 @@ t.test("behind null of a versioned key the key's own versions are read first", a
   t.match(plain.needs(), [{ keyMarker: "k", versionIdMarker: "" }], "it has no others");
 });
 
+t.test("behind a version that is gone all that is left of its key comes", async (t) => {
+  const from = { keyMarker: "k", versionIdMarker: "3" };
+  const gone = new VersionMerge({ request, starts: [from], plain: false });
+  gone.feed(0, answered(false, versions("k 2", "k 1", "kk 5")));
+  t.match(gone.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "", maxKeys: 1 }]);
+  gone.feed(0, answered(false, versions("kk 5")));
+  t.strictSame(textsOf(gone), ["k", "k"]);
+  t.equal(gone.result()?.truncated, true);
+  const old = new VersionMerge({ request, starts: [from], plain: false });
+  old.feed(0, answered(true, versions("k 9", "k 8")));
+  t.match(old.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "3" }], "not looked for");
+  const alone = new VersionMerge({
+    request,
+    starts: [{ keyMarker: "k", versionIdMarker: "null" }],
+    plain: false,
+  });
+  alone.feed(0, answered(true, versions("k null")));
+  t.match(alone.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "null" }]);
+});
+
 t.test("a full page asks on where another cluster's key may be all that follows", async (t) => {
   const merge = new VersionMerge({ request, starts: [start, start], plain: false });
   merge.feed(0, answered(false, versions("k 2", "k 1")));
