@@ -24,6 +24,7 @@ import { withLab } from "./support/lab.ts";
 import { runOk } from "./support/processes.ts";
 import { s3Client, sha256, testBytes } from "./support/s3.ts";
 import { rgwPair } from "./support/services.ts";
+import { testSettings } from "./support/settings-suite.ts";
 
 const dana = { accessKeyId: "KEYOFDANA", secretAccessKey: "secret-of-dana-for-tests-only" };
 const rule = {
@@ -171,6 +172,8 @@ withLab(t, ["rclone"], async (lab, test) => {
     const policy = await direct.b.send(new GetBucketPolicyCommand({ Bucket }));
     t.match(policy.Policy, "right");
   });
+
+  testSettings(lab, headgate, test);
 
   test("a bucket that one RGW lost is made again there with its settings", async (t) => {
     const Bucket = "lost";
