@@ -160,9 +160,12 @@ async function findBucket(
   const { bucket } = facts.address;
   if (bucket === null) return null;
   const tenant = tenantOf(facts.address, facts.principal);
-  if (facts.operation === "CreateBucket") parts.discovery.forgetAbsence(tenant, bucket);
+  const isCreation = facts.operation === "CreateBucket";
+  if (isCreation) parts.discovery.forgetAbsence(tenant, bucket);
   const found = await parts.discovery.find(tenant, bucket, parts.ports);
-  if (found === null && facts.operation !== "CreateBucket") throw new S3Error("NoSuchBucket");
+  // It is made now; whatever comes of it is looked for again.
+  if (isCreation) parts.discovery.forgetAbsence(tenant, bucket);
+  if (found === null && !isCreation) throw new S3Error("NoSuchBucket");
   await parts.views.reached(found?.modRevision ?? 0n);
   return found;
 }

@@ -95,11 +95,25 @@ async function claimed(
   wanted: BucketRecord,
   { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
 ): Promise<BucketEntry> {
-  let entry: BucketEntry | null = null;
-  if (left === null) entry = await claim(wanted, ports);
-  else entry = await replace(await clearAway(left, request.identity, ports), wanted, ports);
+  const entry =
+    left === null
+      ? await claim(wanted, ports)
+      : await replace(await cleared(left, { request, ports }), wanted, ports);
   if (entry === null) throw changing();
   return entry;
+}
+
+async function cleared(
+  left: BucketEntry,
+  { request, ports }: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<BucketEntry> {
+  try {
+    return await clearAway(left, request.identity, ports);
+  } catch (caught) {
+    // Somebody filled it past Headgate: the next request finds a bucket.
+    if (caught instanceof S3Error && caught.code === "BucketNotEmpty") throw changing();
+    throw caught;
+  }
 }
 
 /**

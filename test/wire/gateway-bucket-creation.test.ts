@@ -158,6 +158,27 @@ t.test("what failed halfway is not what another request asks for", async (t) => 
   }
 });
 
+t.test("what somebody filled meanwhile is found, and not cleared away", async (t) => {
+  const { client, s3, clusters, admin } = await startTestHeadgate(t);
+  for (const again of [
+    new CreateBucketCommand({ Bucket, ACL: "public-read" }),
+    new DeleteBucketCommand({ Bucket }),
+  ]) {
+    clusters["b"]?.setFault(({ method }) => (method === "PUT" ? "reset" : null));
+    await t.rejects(s3.send(new CreateBucketCommand({ Bucket })), { name: "ServiceUnavailable" });
+    clusters["b"]?.setFault(null);
+    const direct = client({ endpoint: clusters["a"]?.url ?? "", credentials: clusterKeys });
+    await direct.send(new PutObjectCommand({ Bucket, Key: "k", Body: "x" }));
+    await t.rejects(s3.send(again), { name: /^(?:SlowDown|BucketNotEmpty)$/ });
+    await s3.send(new HeadBucketCommand({ Bucket }));
+    t.match(await admin("GET", `/buckets/${Bucket}`), {
+      body: { origin: "discovered", route: { weights: { a: 1 } } },
+    });
+    await s3.send(new DeleteObjectCommand({ Bucket, Key: "k" }));
+    await s3.send(new DeleteBucketCommand({ Bucket }));
+  }
+});
+
 t.test("a creation that a cluster refuses leaves nothing, and says why", async (t) => {
   const { s3, client, clusters, admin } = await startTestHeadgate(t);
   const other = client({ credentials: otherKeys });
