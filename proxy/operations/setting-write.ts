@@ -179,7 +179,9 @@ async function settle(writing: Writing, options: { readonly ours?: string | null
   });
   limit.cancel();
   tellDrift(agreement.drift, written.record, ports);
-  if (agreement.isOpen) finishLater(written, writing);
+  // Something was written: a cluster that says nothing of it tells settings late.
+  const isUnseen = options.ours === undefined && agreement.drift.length === 0;
+  if (agreement.isOpen || isUnseen) finishLater(written, writing);
 }
 
 function leaveUnfinished(cluster: ClusterId, detail: string, writing: Writing): void {

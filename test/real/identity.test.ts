@@ -13,6 +13,7 @@ import {
   ListBucketsCommand,
   ListObjectsCommand,
   ListObjectsV2Command,
+  PutBucketAclCommand,
   PutObjectAclCommand,
   PutObjectCommand,
 } from "@aws-sdk/client-s3";
@@ -88,6 +89,9 @@ async function testIdentity(lab: Lab, test: RealTest): Promise<void> {
     }
     const acl = await alice.send(new GetBucketAclCommand({ Bucket: "of-alice" }));
     t.equal(acl.Owner?.ID, "alice");
+    const { Owner, Grants } = acl;
+    const same = { Bucket: "of-alice", AccessControlPolicy: { Owner, Grants } };
+    t.equal((await answerOf(alice.send(new PutBucketAclCommand(same)))).status, 200);
     const inPages = { Bucket: "of-alice", MaxKeys: 3 };
     const second = await alice.send(new ListObjectsV2Command({ ...inPages, FetchOwner: true }));
     const first = await alice.send(new ListObjectsCommand(inPages));
@@ -211,6 +215,36 @@ async function testIdentity(lab: Lab, test: RealTest): Promise<void> {
       t.equal(acl.Owner?.ID, `twin-${cluster}`);
     }
     t.equal((await keysOf(gina, "of-gina")).length, 8);
+    // Her ACL names the owner on a. What she sends back is written for her own user on each.
+    const { Owner, Grants = [] } = await gina.send(new GetBucketAclCommand({ Bucket: "of-gina" }));
+    t.equal(Owner?.ID, "twin-a");
+    const toAll = {
+      Type: "Group",
+      URI: "http://acs.amazonaws.com/groups/global/AllUsers",
+    } as const;
+    const open = { Owner, Grants: [...Grants, { Grantee: toAll, Permission: "READ" as const }] };
+    for (const [asked, expected] of [
+      [{ AccessControlPolicy: open }, ["FULL_CONTROL", "READ"]],
+      [{ GrantFullControl: `id="${Owner?.ID}"` }, ["FULL_CONTROL"]],
+    ] as const) {
+      await gina.send(new PutBucketAclCommand({ Bucket: "of-gina", ...asked }));
+      for (const cluster of ["a", "b"] as const) {
+        const direct = s3Client(lab.rgw.url(cluster), pairOf(`twin-${cluster}`));
+        const acl = await direct.send(new GetBucketAclCommand({ Bucket: "of-gina" }));
+        direct.destroy();
+        t.equal(acl.Owner?.ID, `twin-${cluster}`);
+        const grants = (acl.Grants ?? []).map(({ Grantee, Permission }) => [
+          Permission,
+          Grantee?.ID ?? Grantee?.URI,
+        ]);
+        const wanted = expected.map((permission) => [
+          permission,
+          permission === "READ" ? toAll.URI : `twin-${cluster}`,
+        ]);
+        const sorted = grants.toSorted(([left = ""], [right = ""]) => (left < right ? -1 : 1));
+        t.strictSame(sorted, wanted, cluster);
+      }
+    }
     const get = new GetObjectCommand({ Bucket: "of-gina", Key: "k1" });
     for (const send of [
       () => hans.send(get),
