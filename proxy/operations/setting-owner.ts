@@ -12,7 +12,7 @@ import { tellSetting } from "./drift-reading.ts";
 import { bucketOf } from "./send.ts";
 
 /** What a cluster is sent: a request's document, and its fields. */
-export interface Sent {
+interface Sent {
   readonly bytes: Uint8Array;
   readonly headers: HeaderList;
   readonly payloadSha256: string | null;

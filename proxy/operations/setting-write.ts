@@ -25,7 +25,7 @@ import { settingErrand, type WrittenSetting } from "./setting-errand.ts";
 
 const settleWithinMs = 10_000;
 
-export interface Writing {
+interface Writing {
   readonly request: OperationRequest;
   readonly ports: OperationPorts;
   /** The one that readers are answered from last. */
