@@ -2,8 +2,8 @@
 // when an upload begins (16.2.15, 18.2.7), so they are written right after Complete. Where one cannot be,
 // the object is removed again, since without them it may be open to more than its sender meant.
 
-import { createHash } from "node:crypto";
 import { UpstreamError } from "../placement/ports.ts";
+import { contentMd5 } from "../s3/content-md5.ts";
 import { S3Error } from "../s3/errors.ts";
 import { fieldValue, type HeaderList, type QueryList } from "../s3/headers.ts";
 import { quoteEtag } from "../s3/multipart-document.ts";
@@ -97,12 +97,11 @@ async function give(
   { operation, subresource, document }: Setting,
 ): Promise<OperationAnswer | null> {
   const bytes = Buffer.from(document, "utf8");
-  const md5 = createHash("md5").update(bytes).digest("base64");
   const sent = upstreamRequest(request, {
     operation,
     query: [[subresource, null], ...request.query],
     headers: [
-      ["content-md5", md5],
+      ["content-md5", contentMd5(bytes)],
       ["content-type", "application/xml"],
     ],
     body: { kind: "bytes", bytes },
