@@ -1,6 +1,6 @@
 // What a request left undone because a cluster went away in the middle of it: done later, by this process
 // alone and as long as it lives. One errand at a time, each again after 1 s, 2 s, … 60 s, for an hour at
-// most. It decides when; what an errand does, and whether it is still wanted, is the errand's business.
+// most; what was tried least goes first. It decides when; what an errand does, and whether it is still wanted, is the errand's business.
 
 import type { CancelSignal, Clock, Log, LogFields, LogLevel, Timers } from "../placement/ports.ts";
 
@@ -75,13 +75,14 @@ export class Unfinished implements Errands {
   #schedule(): void {
     this.#cancelTimer();
     if (this.#running !== null || this.#isClosed) return;
+    const nowMs = this.#ports.clock.monotonicMs();
     let next: Entry | null = null;
     for (const entry of this.#entries.values()) {
-      if (next === null || entry.dueMs < next.dueMs) next = entry;
+      if (next === null || isBefore(entry, next, nowMs)) next = entry;
     }
     if (next === null) return;
     const entry = next;
-    const waitMs = Math.max(0, entry.dueMs - this.#ports.clock.monotonicMs());
+    const waitMs = Math.max(0, entry.dueMs - nowMs);
     this.#cancelTimer = this.#ports.timers.after(waitMs, () => void this.#attempt(entry));
   }
 
@@ -120,4 +121,11 @@ export class Unfinished implements Errands {
   #tell(level: LogLevel, event: string, errand: Errand, more: LogFields = {}): void {
     this.#ports.log.write(level, event, { ...errand.fields, ...more });
   }
+}
+
+/** Of those that are due the one that was tried least: many for a cluster that hangs let others through. */
+function isBefore(one: Entry, other: Entry, nowMs: number): boolean {
+  const bothDue = one.dueMs <= nowMs && other.dueMs <= nowMs;
+  if (bothDue && one.delayMs !== other.delayMs) return one.delayMs < other.delayMs;
+  return one.dueMs < other.dueMs;
 }

@@ -63,6 +63,24 @@ t.test("it is tried again later and later, and for an hour", async (t) => {
   );
 });
 
+t.test("many that hang let a new one through", async (t) => {
+  const { clock, unfinished, pass } = scene(t);
+  const hangs: Errand["run"] = (signal) =>
+    new Promise((_, reject) => {
+      const handleEvent = () => reject(new Error("given up"));
+      signal.addEventListener("abort", { handleEvent });
+    });
+  for (let number = 0; number < 50; number += 1) {
+    unfinished.add(errandOf(`hanging ${number}`, clock, hangs));
+  }
+  for (let second = 0; second < 1500; second += 1) await pass(1);
+  const errand = errandOf("k", clock, async () => "done");
+  unfinished.add(errand);
+  for (let second = 0; second < 60; second += 1) await pass(1);
+  t.equal(errand.attempts.length, 1);
+  t.ok((errand.attempts[0] ?? 0) <= 1521, "behind the one under way");
+});
+
 t.test("it ends when it is done, or nobody wants it any more", async (t) => {
   for (const outcome of ["done", "void"] as const) {
     const { clock, unfinished, pass, events } = scene(t);
