@@ -129,7 +129,9 @@ const cluster = group({
       "Whose keys sign callers' requests upstream: `service` the cluster's, `same` the caller's own, `mapped` the pair its user has for this cluster",
     ),
   region: text.prefault("us-east-1").describe("Region in the upstream credential scope"),
-  addressing: oneOf(["path", "virtual"]).prefault("path").describe("How buckets are addressed"),
+  addressing: oneOf(["path", "virtual"])
+    .prefault("path")
+    .describe("How buckets are addressed: `path`, or `virtual`, as sub-domains"),
   host: text
     .refine((host) => /^[A-Za-z0-9.-]+(?::\d{1,5})?$/.test(host), "Host needs the form name:port")
     .optional()
@@ -141,7 +143,9 @@ const cluster = group({
   weight: count(0, 100).optional().describe("Initial weight, 0 to 100; later the state store wins"),
   state: oneOf(["pending", "live", "draining_readonly", "evacuating"])
     .optional()
-    .describe("Initial state; unset: `live` in a new installation, else `pending`"),
+    .describe(
+      "Initial state, `pending`, `live`, `draining_readonly`, `evacuating`; unset: `live` in a new installation, else `pending`",
+    ),
   labels: textMap.prefault({}).describe("Text map that policy sees"),
   credentials: group({
     access_key_id: secret.optional().describe("Access key id"),
@@ -216,7 +220,9 @@ const listen = group({
 });
 
 const state = group({
-  driver: oneOf(["memory", "file", "etcd"]).prefault("memory").describe("Where placement is kept"),
+  driver: oneOf(["memory", "file", "etcd"])
+    .prefault("memory")
+    .describe("Where placement is kept: `memory`, `file`, `etcd`"),
   file: group({
     path: path.prefault("/var/lib/headgate/state.json").describe("File of driver `file`"),
   }).prefault({}),
@@ -340,7 +346,7 @@ export const settings = group({
     location: oneOf(["region", "cluster"])
       .prefault("region")
       .describe(
-        "What GetBucketLocation tells: what the first cluster says, or the id of the cluster of a bucket that is on one",
+        "What GetBucketLocation tells: `region`, what the first cluster says; `cluster`, the id of the cluster of a bucket that is on one",
       ),
   }).prefault({}),
   classes: textMap.prefault({}).describe("Initial storage class pins, `CLASS: cluster`"),

@@ -56,7 +56,7 @@ const routings: Readonly<Record<OperationRouting, string>> = {
   first: "the bucket's first cluster",
   every: "every cluster of the bucket; 503 when one failed, and the same request again finishes it",
   single:
-    "the cluster of a bucket that is on one; one that is on several comes onto one first, or 409",
+    "the cluster of a bucket that is on one; one that is on several comes onto one first, or 409 (object lock: 409 unless it is versioned)",
   merged: "every cluster of the bucket, merged as one list; 503 when one does not answer",
   owner: "the key's cluster; 503 when it does not answer",
   upload: "the cluster where the upload began; 404 for an upload id of another bucket or key",
