@@ -9,7 +9,6 @@ import type { BucketRecord } from "../placement/records.ts";
 import { onOneCluster } from "../placement/routes.ts";
 import { S3Error } from "../s3/errors.ts";
 import { newBucketNameFault, parseClusterId } from "../s3/names.ts";
-import { putBack } from "./bucket-deletion.ts";
 import { type BucketCreation, createOn } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
@@ -27,6 +26,7 @@ import {
   standsStill,
   takeBack,
 } from "./bucket-phases.ts";
+import { putBack, remake } from "./bucket-whole.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { hasBucket } from "./drift-reading.ts";
 import type { BucketPlace } from "./emptiness.ts";
@@ -136,19 +136,16 @@ async function createAgain(
   }
   if (!canBe(entry.value, request, ports)) throw new S3Error("BucketAlreadyOwnedByYou");
   const having = places.filter((_, index) => there[index] !== false);
-  const missing = places.filter((_, index) => there[index] === false);
-  const results = [...(await createOnAll(entry, having, request, ports))];
-  const asked = [...having];
-  // One that has it no more is asked where the others agree to what is wanted, and nobody has changed it.
-  const isAgreed = results.every(({ status }) => status === "fulfilled");
-  if (isAgreed && entryNow(entry.value, ports)?.modRevision === entry.modRevision) {
-    asked.push(...missing);
-    results.push(...(await createOnAll(entry, missing, request, ports)));
-  }
-  const made = asked.filter((_, index) => refusalOf(results[index]) === null);
+  const results = await createOnAll(entry, having, request, ports);
+  const made = having.filter((_, index) => refusalOf(results[index]) === null);
   const stands = await standsStill(entry, made, ports);
   assertAll(results);
   if (!stands) throw changing();
+  // One that has it no more is asked where the others agree to what is wanted, and gets their settings.
+  if (there.includes(false)) {
+    const wanted = { identity: request.identity, creation: creationOf(request) };
+    if ((await remake(entry, wanted, ports)) === null) throw changing();
+  }
   return created(entry.value);
 }
 

@@ -5,9 +5,8 @@
 import { clustersOf } from "../placement/candidates.ts";
 import { isUnmade } from "../placement/discovery.ts";
 import { serviceIdentity, type UpstreamIdentity } from "../placement/ports.ts";
-import type { BucketRecord } from "../placement/records.ts";
 import { S3Error } from "../s3/errors.ts";
-import { createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { deleteOn } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
   begin,
@@ -19,13 +18,10 @@ import {
   placesOf,
   settle,
 } from "./bucket-phases.ts";
+import { putBack } from "./bucket-whole.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { type ComparedSetting, comparedSettings, hasBucket } from "./drift-reading.ts";
-import { tellDrift } from "./drift-report.ts";
 import { type BucketPlace, holdsObjects } from "./emptiness.ts";
 import { emptyAnswer } from "./send.ts";
-import { agree } from "./setting-agreement.ts";
-import { settingErrand } from "./setting-errand.ts";
 
 /** Asked before writers are kept out, so that a bucket that holds something is not in their way. */
 export async function deleteBucket(
@@ -115,96 +111,4 @@ export async function undelete(
   if (clusters.some((cluster) => ports.identity(cluster) !== "service")) return null;
   if (!ports.membership.mayMutate()) return null;
   return await putBack(await hold(entry, entry.value, ports), serviceIdentity, ports);
-}
-
-/**
- * The bucket on all its clusters again, with the settings of one that has it still. Where that fails too it
- * stays `deleting`, for a repetition. `null`: none has it any more, so it was deleted though nobody could be
- * told, or somebody else has taken hold of it.
- */
-export async function putBack(
-  held: BucketEntry,
-  identity: UpstreamIdentity,
-  ports: OperationPorts,
-): Promise<BucketEntry | null> {
-  const places = placesOf(held.value, identity);
-  const end = begin(held, ports);
-  try {
-    const made = await makeWhole(places, held, ports);
-    if (made === null) {
-      await drop(held, ports);
-      return null;
-    }
-    const whole = await settle(held, ports);
-    const clusters = made.places.map(({ cluster }) => cluster);
-    for (const setting of made.open) {
-      const written = { setting, record: held.value, clusters, identity };
-      ports.unfinished.add(settingErrand(written, ports));
-    }
-    return whole;
-  } finally {
-    end();
-  }
-}
-
-interface Made {
-  /** The one that had it first, and all settings: the first cluster's is deleted last. */
-  readonly places: readonly BucketPlace[];
-  /** What may be copied later only. */
-  readonly open: readonly ComparedSetting[];
-}
-
-/** The bucket everywhere, as one says that has it; `null`: none has it. */
-async function makeWhole(
-  places: readonly BucketPlace[],
-  { value: record }: BucketEntry,
-  ports: OperationPorts,
-): Promise<Made | null> {
-  const { signal } = new AbortController();
-  const answers = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
-  if (answers.some((answer) => typeof answer === "string")) throw unfinished(null);
-  const source = places[answers.indexOf(true)];
-  if (source === undefined) return null;
-  const missing = places.filter((_, index) => answers[index] === false);
-  await Promise.all(missing.map((place) => createAnew(place, ports)));
-  // An attempt before this one may have made some anew, without settings.
-  const all = [source, ...places.filter((place) => place !== source)];
-  // Buckets of one name that were found on several clusters are strangers to one another.
-  const isOne = all.length === 1 || record.conflict;
-  const open = isOne ? [] : await copySettings(all, record, ports);
-  return { places: all, open };
-}
-
-/** Whatever a cluster has against it, nobody asked for the bucket at this moment. */
-async function createAnew(place: BucketPlace, ports: OperationPorts): Promise<void> {
-  try {
-    await createOn(place, ports, new AbortController().signal);
-  } catch (cause) {
-    if (cause instanceof S3Error && cause.status < 500) throw unfinished(cause);
-    throw cause;
-  }
-}
-
-function unfinished(cause: S3Error | null): S3Error {
-  return new S3Error("ServiceUnavailable", {
-    message:
-      "A cluster does not tell whether it has the bucket, or does not take it back: its deletion is unfinished",
-    retryAfterSeconds: 1,
-    cause,
-  });
-}
-
-async function copySettings(
-  places: readonly BucketPlace[],
-  record: BucketRecord,
-  ports: OperationPorts,
-): Promise<readonly ComparedSetting[]> {
-  const { signal } = new AbortController();
-  const open: ComparedSetting[] = [];
-  for (const setting of comparedSettings) {
-    const { drift, isOpen } = await agree(setting, places, ports, { signal });
-    tellDrift(drift, record, ports);
-    if (isOpen) open.push(setting);
-  }
-  return open;
 }

@@ -209,7 +209,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   {
     operations: ["CreateBucket", "DeleteBucket"],
     why: "a cluster refuses its part; the same request again finishes it",
-    from: { "operations/bucket-on-cluster.ts": 1, "operations/bucket-deletion.ts": 1 },
+    from: { "operations/bucket-on-cluster.ts": 1, "operations/bucket-whole.ts": 1 },
   },
   {
     operations: "writes of bucket settings",
