@@ -86,6 +86,7 @@ async function move(change: Change, ports: OperationPorts): Promise<PlacementCha
     case "busy":
       return busy;
     case "contended":
+    case "taken_back":
       return { kind: "conflict" };
     case "unavailable":
       return { kind: "unavailable", message: "A member or a cluster does not answer" };

@@ -52,6 +52,11 @@ export function tenantOf(address: Address, principal: Principal): TenantName {
   return address.tenant ?? principal.tenant;
 }
 
+/** What a caller is called as the owner of a bucket. */
+export function callerOf({ account, accessKey }: Principal): string {
+  return account ?? accessKey ?? "anonymous";
+}
+
 export function decisionInput(facts: InputFacts, record: BucketRecord | null): DecisionInput {
   const { address, query, headers, operation } = facts;
   const partNumber = parameter(query, "partNumber");

@@ -23,7 +23,7 @@ import { fieldValue, readRequestHead } from "../s3/request-head.ts";
 import { identityOf } from "./authenticate.ts";
 import { Cancellation } from "./cancellation.ts";
 import type { InputFacts } from "./decision-input.ts";
-import { tenantOf } from "./decision-input.ts";
+import { callerOf, tenantOf } from "./decision-input.ts";
 import { isEarly, mayDelete, placeSource, readEarly } from "./early-document.ts";
 import { describe, faultOf } from "./fault.ts";
 import type { TrustedProxies } from "./forwarded.ts";
@@ -128,15 +128,8 @@ export class Gateway {
       }
       const addressed = readAddress(head, parts, trace);
       const operation = nameOperation(head, addressed, trace);
-      const from = {
-        request,
-        response,
-        expectsContinue,
-        head,
-        secure,
-        address: addressed,
-        operation,
-      };
+      const asks = { address: addressed, operation, head, secure };
+      const from = { ...asks, request, response, expectsContinue };
       const received = await receive({ ...from, trace, parts, unknownForms: this.#unknownForms });
       const { principal, address } = received;
       let { body } = received;
@@ -163,7 +156,8 @@ export class Gateway {
       const { facts, deletion } = isEarly(operation)
         ? await readEarly(asked, body, parts)
         : { facts: asked, deletion: null };
-      const placed = await placeRequest(facts, parts);
+      const identity = identityOf(received, arrival.forwardedFor);
+      const placed = await placeRequest(facts, parts, identity);
       trace.why = placed.decision.why;
       const source = facts.copySource && (await placeSource(facts.copySource, facts, parts));
       const headers = received.upstreamHeaders;
@@ -184,8 +178,8 @@ export class Gateway {
         form: received.form,
         deletion,
         locationConstraint: facts.locationConstraint,
-        caller: principal.account ?? principal.accessKey ?? "anonymous",
-        identity: identityOf(received, arrival.forwardedFor),
+        caller: callerOf(principal),
+        identity,
         location: received.location,
         requestId: trace.requestId,
         commit: async () => commitPoint(placed, facts, parts),

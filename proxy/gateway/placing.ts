@@ -3,11 +3,11 @@
 // lives here, so that exchange.ts reads it once.
 
 import { undelete } from "../operations/bucket-deletion.ts";
-import type { OperationPorts, Resettlement, ResettleResult } from "../operations/context.ts";
+import type { OperationPorts, Resettlement } from "../operations/context.ts";
 import type { Discovery } from "../operations/discovery.ts";
 import { candidatesOf, clustersOf, isFixed } from "../placement/candidates.ts";
 import { isUnmade } from "../placement/discovery.ts";
-import type { AuditLine } from "../placement/ports.ts";
+import type { AuditLine, UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketPlacement, BucketRecord, Route } from "../placement/records.ts";
 import { sameOwners } from "../placement/routes.ts";
 import type { Versioned } from "../placement/snapshot.ts";
@@ -18,7 +18,7 @@ import type { BucketName, ClusterId } from "../s3/names.ts";
 import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
 import type { InputFacts } from "./decision-input.ts";
-import { decisionInput, tenantOf } from "./decision-input.ts";
+import { callerOf, decisionInput, tenantOf } from "./decision-input.ts";
 import { describe } from "./fault.ts";
 import type { Views } from "./views.ts";
 
@@ -26,6 +26,12 @@ export interface PlacingParts {
   readonly views: Views;
   readonly discovery: Discovery;
   readonly ports: OperationPorts;
+}
+
+interface Placing {
+  readonly view: DecisionView;
+  readonly parts: PlacingParts;
+  readonly identity: UpstreamIdentity | undefined;
 }
 
 export interface Placed {
@@ -41,9 +47,14 @@ export interface Placed {
 
 /**
  * Authorises a request and finds where it goes.
+ * @param identity of the caller; for a read, which changes no bucket, it may be left out
  * @throws S3Error AccessDenied, NoSuchBucket, DrainRefused, SlowDown, ServiceUnavailable.
  */
-export async function placeRequest(facts: InputFacts, parts: PlacingParts): Promise<Placed> {
+export async function placeRequest(
+  facts: InputFacts,
+  parts: PlacingParts,
+  identity?: UpstreamIdentity,
+): Promise<Placed> {
   let view = parts.views.current();
   let record = recordOf(view, facts);
   let decision = decide(view, decisionInput(facts, judged(record, facts)), parts.ports.meter);
@@ -59,7 +70,8 @@ export async function placeRequest(facts: InputFacts, parts: PlacingParts): Prom
   if (record !== null) {
     const moved =
       (await undeleteIfAbandoned(record, facts, parts)) ??
-      (await resettleIfEmpty(record, facts, { view, parts }));
+      (await resumeIfAbandoned(record, facts, { view, parts, identity })) ??
+      (await resettleIfEmpty(record, facts, { view, parts, identity }));
     if (moved !== null) {
       record = moved;
       view = parts.views.current();
@@ -183,51 +195,76 @@ async function undeleteIfAbandoned(
   return settled;
 }
 
-/**
- * An empty bucket follows policy with its first bytes; what holds objects waits for an operator. A change
- * that was left behind is gone on with by any write that would wait for it.
- */
+/** An empty bucket follows policy with its first bytes; what holds objects waits for an operator. */
 async function resettleIfEmpty(
   record: Versioned<BucketRecord>,
   facts: InputFacts,
-  at: { readonly view: DecisionView; readonly parts: PlacingParts },
+  { view, parts }: Placing,
 ): Promise<Versioned<BucketRecord> | null> {
-  const { tenant, name, phase, frozen, placement } = record.value;
-  const { resettler } = at.parts.ports;
-  if (!needsSettled(facts.operation) || facts.operation === "CreateBucket" || frozen) return null;
-  const resumed = phase === "rerouting" && resettler.abandoned(record);
-  const follows = operationFacts[facts.operation].places && phase === "settled";
-  if (!resumed && (!follows || resettler.staysForNow(tenant, name))) return null;
-  const wanted = mapOf(at.view, record.value);
-  if (wanted.kind !== "route") return null;
-  if (!resumed && sameOwners(wanted.route, record.value.route)) return null;
-  const audit: AuditLine = {
-    action: "system:SettleBucket",
-    resource: `${tenant}/${name}`,
-    actor: { kind: "system", name: "placement", remoteAddress: null },
-    requestId: facts.requestId,
-    detail: `empty, follows policy: ${wanted.route.source}`,
-  };
-  const change = { route: wanted.route, placement, gathers: false, audit };
-  const result = await resettle(record, change, at.parts.ports);
-  if (result === null || result.kind !== "settled") return null;
-  await at.parts.views.reached(result.record.modRevision);
-  return result.record;
+  const { tenant, name, phase, frozen, route: old } = record.value;
+  const { operation } = facts;
+  const follows = operationFacts[operation].places && operation !== "CreateBucket";
+  if (!follows || phase !== "settled" || frozen) return null;
+  if (parts.ports.resettler.staysForNow(tenant, name)) return null;
+  const wanted = mapOf(view, record.value);
+  if (wanted.kind !== "route" || sameOwners(wanted.route, old)) return null;
+  const { route } = wanted;
+  const detail = `empty, follows policy: ${route.source}`;
+  return await resettle(record, { route, gathers: false, detail }, { facts, parts });
+}
+
+/**
+ * A change that was left behind is ended by any write that would wait for it: gone on with where that can
+ * be, its owner's on the owner's behalf, else taken back. Whatever policy says now, it does not stay.
+ */
+async function resumeIfAbandoned(
+  record: Versioned<BucketRecord>,
+  facts: InputFacts,
+  { view, parts, identity }: Placing,
+): Promise<Versioned<BucketRecord> | null> {
+  const { phase, owner, route: old } = record.value;
+  const { operation, principal } = facts;
+  if (phase !== "rerouting" || !needsSettled(operation)) return null;
+  if (operation === "CreateBucket" || !parts.ports.resettler.abandoned(record)) return null;
+  const wanted = mapOf(view, record.value);
+  const route = wanted.kind === "route" ? wanted.route : old;
+  // What it holds on the one cluster that it was on its way to is there already.
+  const gathers = sameOwners(route, old);
+  const isOwners = owner === callerOf(principal) && identity !== undefined;
+  const change = { route, gathers, detail: `left on its way: ${route.source}` };
+  return await resettle(record, isOwners ? { ...change, identity } : change, { facts, parts });
+}
+
+interface Change extends Pick<Resettlement, "route" | "gathers" | "identity"> {
+  readonly detail: string;
 }
 
 /** `null`: the state store or a cluster does not answer; the bucket stays, and so may its writes. */
 async function resettle(
   record: Versioned<BucketRecord>,
-  change: Resettlement,
-  ports: OperationPorts,
-): Promise<ResettleResult | null> {
+  { detail, ...change }: Change,
+  { facts, parts }: { readonly facts: InputFacts; readonly parts: PlacingParts },
+): Promise<Versioned<BucketRecord> | null> {
+  const { tenant, name: bucket, placement } = record.value;
+  const { ports, views } = parts;
+  const warn = (cause: unknown): void =>
+    ports.log.write("warn", "bucket.not_resettled", { bucket, cause: describe(cause) });
+  const audit: AuditLine = {
+    action: "system:SettleBucket",
+    resource: `${tenant}/${bucket}`,
+    actor: { kind: "system", name: "placement", remoteAddress: null },
+    requestId: facts.requestId,
+    detail,
+  };
   try {
-    return await ports.resettler.resettle(record, change, ports);
+    const to: Resettlement = { ...change, placement, audit };
+    const result = await ports.resettler.resettle(record, to, ports);
+    if (result.kind === "taken_back" && result.cause !== null) warn(result.cause);
+    if (result.kind !== "settled" && result.kind !== "taken_back") return null;
+    await views.reached(result.record.modRevision);
+    return result.record;
   } catch (caught) {
-    ports.log.write("warn", "bucket.not_resettled", {
-      bucket: record.value.name,
-      cause: describe(caught),
-    });
+    warn(caught);
     return null;
   }
 }

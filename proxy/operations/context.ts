@@ -54,6 +54,12 @@ export interface Resettlement {
 
 export type ResettleResult =
   | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
+  /** What was left behind is not gone on with: it stays where it is. `cause`: what failed, or `null`. */
+  | {
+      readonly kind: "taken_back";
+      readonly record: Versioned<BucketRecord>;
+      readonly cause: unknown;
+    }
   /** It holds something. */
   | { readonly kind: "busy" }
   /** Somebody else is changing it. */
@@ -72,9 +78,12 @@ export interface Resettling {
   noteNonEmpty(tenant: TenantName, bucket: BucketName): void;
   /** Whether another attempt is of no use yet: it held something, or the last attempt failed. */
   staysForNow(tenant: TenantName, bucket: BucketName): boolean;
-  /** Whether a record in phase `rerouting` or `deleting` has stood so long that its maker is gone. */
+  /** Whether a record has stood in a phase but `settled` so long that its maker is gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean;
-  /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
+  /**
+   * Settles an empty bucket on another route. One attempt per bucket and process at a time. What was left
+   * behind is ended by it in any case: on that route, or where it is.
+   */
   resettle(
     entry: Versioned<BucketRecord>,
     to: Resettlement,

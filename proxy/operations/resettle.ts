@@ -3,8 +3,8 @@
 // member has acknowledged that (its mutations begun before have ended), the bucket is listed empty on
 // every cluster and the route is swapped by compare-and-swap. Anything found: back to `settled`.
 // This is placement.md §5 (announce, acknowledge, verify, open) with nothing to move. An attempt
-// that a crash left behind is taken up by the next write that meets it. A change that is made for a write
-// to the bucket itself is opened when its cluster has taken that, or taken back.
+// that a crash left behind is ended by the next write that meets it: gone on with, or taken back. A change
+// that is made for a write to the bucket itself is opened when its cluster has taken that, or taken back.
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine, Clock, UpstreamIdentity } from "../placement/ports.ts";
@@ -21,10 +21,16 @@ import { holdsAnything } from "./emptiness.ts";
 const acknowledgeWithinMs = 3_000;
 const acknowledgePollMs = 50;
 /**
- * A record that has stood in a phase this long was left behind by a crash. Deleting: what was asked of
- * a cluster may still be carried out, so the time is Q (placement.md §1).
+ * A record that has stood in a phase this long was left behind by a crash. But for rerouting: what was asked
+ * of a cluster may still be carried out, so the time is Q (placement.md §1).
  */
-const abandonedAfterMs = { rerouting: 20_000, deleting: 120_000 } as const;
+const abandonedAfterMs = {
+  settled: Number.POSITIVE_INFINITY,
+  rerouting: 20_000,
+  creating: 120_000,
+  clearing: 120_000,
+  deleting: 120_000,
+} as const;
 /** How long a bucket is taken for non-empty after it was seen so. */
 const nonEmptyForMs = 60_000;
 /** Writes do not wait for another attempt so soon after one that failed. */
@@ -62,7 +68,7 @@ export class Resettler implements Resettling {
     return until !== undefined && this.#clock.monotonicMs() < until;
   }
 
-  /** Whether a record in phase `rerouting` or `deleting` has stood so long that its maker is gone. */
+  /** Whether a record has stood in a phase but `settled` so long that its maker is gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean {
     const id = `${entry.value.tenant}/${entry.value.name}`;
     const seen = this.#phaseSeen.get(id);
@@ -71,9 +77,7 @@ export class Resettler implements Resettling {
       remember(this.#phaseSeen, id, { revision: entry.modRevision, atMs: nowMs });
       return false;
     }
-    const { phase } = entry.value;
-    if (phase !== "rerouting" && phase !== "deleting") return false;
-    return nowMs - seen.atMs > abandonedAfterMs[phase];
+    return nowMs - seen.atMs > abandonedAfterMs[entry.value.phase];
   }
 
   /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
@@ -114,28 +118,20 @@ export class Resettler implements Resettling {
     ports: ResettlePorts,
   ): Promise<ResettleResult> {
     const record = entry.value;
-    if (record.frozen || (record.phase !== "settled" && record.phase !== "rerouting")) {
-      return { kind: "busy" };
-    }
     // Never a client's signal: an attempt must end in a settled record whoever leaves.
     const { signal } = new AbortController();
     const old = clustersOf(record);
     const joining = [...to.route.weights.keys()].filter((cluster) => !old.includes(cluster));
-    // A bucket made or deleted by us would be ours; where a cluster knows its users it is a user's, whose
-    // own request can bring it onto fewer clusters. Onto more it would not have that user's ACL.
-    const known = [...old, ...joining].some((cluster) => ports.identity(cluster) !== "service");
-    if (known && (to.identity === undefined || joining.length > 0)) return { kind: "unavailable" };
-    let announced = entry.modRevision;
     const asked = { record, old, joining, to, ports, signal };
-    if (record.phase === "settled") {
-      if (await wouldLose(asked)) {
-        this.noteNonEmpty(record.tenant, record.name);
-        return { kind: "busy" };
-      }
-      const announcement = await write({ ...record, phase: "rerouting" }, announced, ports);
-      if (announcement === null) return { kind: "contended" };
-      announced = announcement;
+    if (record.phase === "rerouting") return await this.#resume(entry, asked);
+    if (record.frozen || record.phase !== "settled") return { kind: "busy" };
+    if (!mayMove(asked)) return { kind: "unavailable" };
+    if (await wouldLose(asked)) {
+      this.noteNonEmpty(record.tenant, record.name);
+      return { kind: "busy" };
     }
+    const announced = await write({ ...record, phase: "rerouting" }, entry.modRevision, ports);
+    if (announced === null) return { kind: "contended" };
     const attempt: Attempt = { ...asked, announced, stays: false };
     let result: ResettleResult = { kind: "unavailable" };
     try {
@@ -144,6 +140,25 @@ export class Resettler implements Resettling {
     } finally {
       if (result.kind !== "settled" && !attempt.stays) await revert(attempt);
     }
+  }
+
+  /**
+   * Ends what a crash left behind. Where it cannot be gone on with, it is settled as its record has it: that
+   * names every cluster with anything of the bucket at each step, so nobody's rights are needed for it.
+   */
+  async #resume(entry: Versioned<BucketRecord>, asked: Asked): Promise<ResettleResult> {
+    const attempt: Attempt = { ...asked, announced: entry.modRevision, stays: false };
+    let cause: unknown = null;
+    if (!asked.record.frozen && mayMove(asked)) {
+      try {
+        const result = await this.#swap(attempt);
+        if (result.kind === "settled" || result.kind === "contended") return result;
+      } catch (caught) {
+        cause = caught;
+      }
+    }
+    const record = attempt.stays ? null : await revert(attempt);
+    return record === null ? { kind: "contended" } : { kind: "taken_back", record, cause };
   }
 
   /** Nothing is taken away before the new route is committed: a loser of the race destroys nothing. */
@@ -242,6 +257,15 @@ interface Attempt extends Asked {
 }
 
 /**
+ * A bucket made or deleted by us would be ours; where a cluster knows its users it is a user's, whose own
+ * request can bring it onto fewer clusters. Onto more it would not have that user's ACL.
+ */
+function mayMove({ old, joining, to, ports }: Asked): boolean {
+  const known = [...old, ...joining].some((cluster) => ports.identity(cluster) !== "service");
+  return !known || (to.identity !== undefined && joining.length === 0);
+}
+
+/**
  * The clusters that must hold nothing: all old ones, but for the only cluster of a route that gathers,
  * where every key is looked for from then on.
  */
@@ -292,11 +316,18 @@ async function remaining(
   });
 }
 
-/** Back to the old route; a joining cluster that keeps its empty bucket stays named. */
-async function revert({ record, announced, joining, ports, signal }: Attempt): Promise<void> {
-  const kept = await remaining(places(record, joining), ports, signal);
-  // A conflict means that somebody else settled it: theirs stands.
-  await write({ ...record, phase: "settled", extra: [...record.extra, ...kept] }, announced, ports);
+/**
+ * Back to the old route; a joining cluster that keeps its empty bucket stays named. `null`: somebody else
+ * settled it, and theirs stands.
+ */
+async function revert(attempt: Attempt): Promise<Versioned<BucketRecord> | null> {
+  const { record, announced, joining, ports, signal } = attempt;
+  // Where a cluster knows its users nothing was made by us, and nothing is ours to delete.
+  const ours = mayMove(attempt) ? joining : [];
+  const kept = await remaining(places(record, ours), ports, signal);
+  const settled: BucketRecord = { ...record, phase: "settled", extra: [...record.extra, ...kept] };
+  const revision = await write(settled, announced, ports);
+  return revision === null ? null : { value: settled, modRevision: revision };
 }
 
 async function write(

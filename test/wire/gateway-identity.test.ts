@@ -1,7 +1,7 @@
 // Whose keys sign upstream: the cluster's, the caller's own, or a pair mapped to its user; and that a
 // caller without keys of its own never acts with anybody else's.
 
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -148,6 +148,92 @@ t.test("nobody but its owner brings a bucket onto one cluster", async (t) => {
     "the owner does",
   );
 });
+
+/** How a crash leaves a bucket of a and b that goes onto a: before that is written, and behind it. */
+const leftAt = {
+  announced: { phase: "rerouting" },
+  noted: {
+    phase: "rerouting",
+    route: { weights: { a: 1 }, mode: "strict", spread: "bucket", source: "bucket_policy" },
+    placement: { weights: { a: 1 }, mode: "strict", spread: "bucket", weighting: "weights" },
+    extra: ["b"],
+  },
+} as const;
+const leftSteps = ["announced", "noted"] as const;
+
+/** Changes records of buckets in a state file, as whoever crashes would leave them. */
+function leaveBehind(file: string, recordOf: (bucket: string) => object | null): void {
+  const image = JSON.parse(readFileSync(file, "utf8"));
+  for (const entry of image.entries) {
+    const fields = recordOf(String(entry.key).split("/").at(-1) ?? "");
+    if (fields !== null && /\/buckets\//.test(entry.key)) {
+      entry.value = JSON.stringify({ ...JSON.parse(entry.value), ...fields });
+    }
+  }
+  writeFileSync(file, JSON.stringify(image));
+}
+
+for (const identity of ["service", "same", "mapped"] as const) {
+  t.test(`a move that was left behind is ended by anybody's write: ${identity}`, async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), "headgate-left-"));
+    t.teardown(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "state.json");
+    const a = await startUserCluster(t, [service, alice, bob]);
+    const b = await startUserCluster(t, [service, alice, bob]);
+    const mapped = (uid: string): string => {
+      const keys = `{access_key: AK-${uid}, secret_key: secret-of-${uid}}`;
+      return identity === "mapped" ? `, clusters: {a: ${keys}, b: ${keys}}` : "";
+    };
+    let aheadMs = 0;
+    const options: TestHeadgateOptions = {
+      clusters: { a: 1, b: 1 },
+      servers: {},
+      endpoints: { a: a.url, b: b.url },
+      identities: { a: identity, b: identity },
+      credentials: credentialsFile([alice, bob], (uid) => `, grants: ${all}${mapped(uid)}`),
+      settings: `state: {driver: file, file: {path: ${file}}}`,
+      aheadMs: () => aheadMs,
+    };
+    // By an ACL Bob may write objects.
+    for (const cluster of [a, b]) {
+      cluster.say = (line) => (/^PUT \S+\/k\S* as bob$/.test(line) ? {} : null);
+    }
+    const before = await startTestHeadgate(t, options);
+    const maker = before.client({ credentials: pair("alice") });
+    const buckets = leftSteps.flatMap((step) =>
+      ["alice", "bob"].map((writer) => ({ step, writer, Bucket: `${step}-${writer}` })),
+    );
+    for (const { Bucket } of buckets) await maker.send(new CreateBucketCommand({ Bucket }));
+    await before.stop();
+    leaveBehind(file, (name) => {
+      const left = buckets.find(({ Bucket }) => Bucket === name);
+      return left === undefined ? null : leftAt[left.step];
+    });
+    const { client, admin } = await startTestHeadgate(t, options);
+    const asAlice = client({ credentials: pair("alice") });
+    const put = async (Bucket: string, writer: string): Promise<unknown> =>
+      await client({ credentials: pair(writer) }).send(
+        new PutObjectCommand({ Bucket, Key: "k", Body: "x" }),
+      );
+    for (const { Bucket, writer } of buckets) {
+      await t.rejects(put(Bucket, writer), { name: "SlowDown" }, `${Bucket}: it may be under way`);
+    }
+    aheadMs = 21_000;
+    for (const { Bucket, writer, step } of buckets) {
+      await put(Bucket, writer);
+      const isGone = step === "noted" && (identity === "service" || writer === "alice");
+      const whole = { announced: { a: 1, b: 1 }, noted: { a: 1 } }[step];
+      const { body } = await admin("GET", `/buckets/${Bucket}`);
+      const extra = step === "noted" && !isGone ? ["b"] : [];
+      t.match(body, { phase: "settled", extra, route: { weights: whole } }, Bucket);
+      const has = [a, b].map(({ owners }) => owners.has(Bucket));
+      t.strictSame(has, [true, !isGone], `${Bucket} is on all that its record names`);
+      await asAlice.send(new GetObjectCommand({ Bucket, Key: "k" }));
+      await asAlice.send(new DeleteBucketCommand({ Bucket }));
+      t.notOk(a.owners.has(Bucket) || b.owners.has(Bucket));
+    }
+  });
+}
 
 t.test("a bucket of another user is found although the service user may not see it", async (t) => {
   const cluster = await startUserCluster(t, [service, alice]);
