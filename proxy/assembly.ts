@@ -35,6 +35,7 @@ import { FramingProof } from "./operations/framing-proof.ts";
 import { ListRoom } from "./operations/list-room.ts";
 import { PartSizes } from "./operations/part-sizes.ts";
 import { Resettler } from "./operations/resettle.ts";
+import { ShownSettings } from "./operations/shown-settings.ts";
 import { Unfinished } from "./operations/unfinished.ts";
 import type { ClusterFacts } from "./placement/cluster-facts.ts";
 import type { Clock, Log, Timers, Upstream } from "./placement/ports.ts";
@@ -283,6 +284,7 @@ function operationPorts(parts: PortParts): OperationPorts {
       isShown: (id) => facts.framingIsShown(id),
       note: (id, takesTrailers) => facts.noteFraming(id, takesTrailers),
     }),
+    shownSettings: new ShownSettings(),
     beginChecksum: parts.beginChecksum,
     identity: (id) => identities.get(id) ?? "service",
     region: (id) => clusterOf(id)?.region ?? "us-east-1",

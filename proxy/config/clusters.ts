@@ -111,5 +111,6 @@ function factOverrides(given: Settings["clusters"][number]["overrides"]): FactOv
     answersObjectAttributes: given.answers_object_attributes,
     answersPartNumber: given.answers_part_number,
     survivesUploadPartCopy: given.survives_upload_part_copy,
+    knowsSettings: given.knows_settings,
   };
 }

@@ -87,9 +87,7 @@ function group<T extends z.ZodRawShape>(shape: T) {
   return z.strictObject(shape, { error: expected("a map") });
 }
 
-function fact(description: string) {
-  return flag.optional().describe(`Override: ${description}`);
-}
+const fact = (description: string) => flag.optional().describe(`Override: ${description}`);
 
 /** Single facts of a profile, for a cluster that differs from it; placement/profiles.ts says more. */
 const overrides = group({
@@ -110,6 +108,7 @@ const overrides = group({
   answers_object_attributes: fact("Answers GetObjectAttributes"),
   answers_part_number: fact("Reads `partNumber` of GET and HEAD"),
   survives_upload_part_copy: fact("Lives on after UploadPartCopy from a key with a bare `%`"),
+  knows_settings: fact("Reads the sub-resource of each setting that is written, or refuses it"),
 });
 
 const cluster = group({

@@ -5,10 +5,16 @@
 
 import type { UpstreamResponse } from "../placement/ports.ts";
 import type { UnsetAnswer } from "../s3/bucket-setting.ts";
-import { isAccidentalList, unsetAnswer } from "../s3/bucket-setting.ts";
+import {
+  isAccidentalList,
+  isBucketSetting,
+  isUnsetBucketCode,
+  unsetAnswer,
+} from "../s3/bucket-setting.ts";
+import { readErrorDocument } from "../s3/error-document.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import type { OperationFacts } from "../s3/operation.ts";
+import type { OperationFacts, S3Operation } from "../s3/operation.ts";
 import { operationFacts } from "../s3/operation.ts";
 import { hasParameter } from "../s3/query.ts";
 import { settingText } from "../s3/setting-text.ts";
@@ -140,19 +146,33 @@ async function knows(
 ): Promise<boolean> {
   const isOfRgw = (): boolean => unsetOf(request) === null && ports.isRgw(cluster);
   if (isOfRgw()) return true;
+  if (ports.shownSettings.suffices(cluster, request.operation, ports.facts(cluster))) return true;
   const response = await ask(cluster, request, ports);
   const document = await readDocument(response);
   // It may have shown what it is with this answer.
   if (isOfRgw()) return true;
+  if (isSettled(request.operation, response.status, document)) {
+    ports.shownSettings.note(cluster, request.operation);
+  }
   if (response.status === 200) return document.length > 0 && !isAccidentalList(document);
   // Not set, there. Anything else does not tell whether a write would be taken for something else.
   if (response.status === 404) return true;
   if (response.status === 501 || response.status === 405) return false;
-  if (response.status === 403) throw new S3Error("AccessDenied");
+  if (response.status === 403) {
+    // S3 grants a read apart from its write, which the cluster judges itself.
+    if (ports.facts(cluster).knowsSettings) return true;
+    throw new S3Error("AccessDenied");
+  }
   throw new S3Error("ServiceUnavailable", {
     message: "A cluster of the bucket does not tell whether it knows the setting",
     retryAfterSeconds: 1,
   });
+}
+
+/** Whether the answer to the question shows that the cluster knows the setting, in whatever bucket. */
+function isSettled(operation: S3Operation, status: number, document: Uint8Array): boolean {
+  if (status === 200) return isBucketSetting(subresourceOf(operation), document);
+  return status === 404 && isUnsetBucketCode(readErrorDocument(document)?.code ?? "");
 }
 
 /** Asks for the setting; where it is taken for a list, for a short one. */

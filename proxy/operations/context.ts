@@ -31,6 +31,7 @@ import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
 import type { ListRoom } from "./list-room.ts";
 import type { PartSizes } from "./part-sizes.ts";
+import type { ShownSettings } from "./shown-settings.ts";
 import type { Errands } from "./unfinished.ts";
 
 /** What a bucket should become. */
@@ -114,6 +115,7 @@ export interface OperationPorts {
   /** Whether its answers tell that it is a Ceph RGW, and none that it is something else. */
   readonly isRgw: (cluster: ClusterId) => boolean;
   readonly framing: FramingFacts;
+  readonly shownSettings: ShownSettings;
   /** Computes the checksums of what is read here for a cluster to write. */
   readonly beginChecksum: BeginChecksum;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */

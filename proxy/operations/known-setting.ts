@@ -2,6 +2,7 @@
 // one: a server that ignores it would take the document of a PUT for the object, and delete the object with
 // its tags. It is asked for the setting itself, which such a server answers as it would for the object. A
 // Ceph RGW that shows that it is one is not asked: it knows those that it is sent (16.2, 18.2), or answers 405.
+// A cluster that is said to know all of them is asked until it was once seen to know the one.
 
 import type { UpstreamResponse } from "../placement/ports.ts";
 import { readErrorDocument } from "../s3/error-document.ts";
@@ -43,25 +44,33 @@ export async function settingRefusal(
   if (ports.isRgw(cluster)) return null;
   const own = questions.get(subresourceOf(request.operation)) ?? null;
   const question = own ?? "GetObjectAcl";
+  if (ports.shownSettings.suffices(cluster, question, ports.facts(cluster))) return null;
   const response = await ask(question, request, cluster, ports);
   const { status, headers } = response;
   const document = await shortDocument(response);
   // It may have shown what it is with this answer.
   if (ports.isRgw(cluster)) return null;
   if (status === 200) {
-    if (isAnswerTo(question, headers, document)) return null;
+    if (isAnswerTo(question, headers, document)) {
+      ports.shownSettings.note(cluster, question);
+      return null;
+    }
     throw new S3Error("NotImplemented", {
       message: `${request.operation} is not known to the cluster of the object`,
     });
   }
   if (status < 400) return passOn(response, cluster);
   const code = codeOf(document);
-  if (isUnsetCode(code)) return null;
+  if (isUnsetCode(code)) {
+    ports.shownSettings.note(cluster, question);
+    return null;
+  }
   if (status === 404) assertAbsenceKnown(request, ports);
-  // Refused for the question itself: the object would have been given.
+  // Refused for the question itself: the object would have been given. Where settings are known it may be
+  // refused too: S3 grants a read apart from its write, which the cluster judges itself.
   const isOfQuestion =
     code === "AccessDenied"
-      ? await mayRead(request, cluster, ports)
+      ? ports.facts(cluster).knowsSettings || (await mayRead(request, cluster, ports))
       : own === null && isUnserved(status);
   if (isOfQuestion) return null;
   const kept = headers.filter(([name]) => name !== "content-length");

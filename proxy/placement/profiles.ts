@@ -56,6 +56,11 @@ export interface ProfileFacts {
    * also for a caller without rights (16.2.15 and 18.2.7). Cautious: false.
    */
   readonly survivesUploadPartCopy: boolean;
+  /**
+   * Reads each sub-resource that a setting is written by, or refuses it. Others ignore some, and take the
+   * write for that of the object or bucket itself, as an RGW does of a bucket's. Cautious: false.
+   */
+  readonly knowsSettings: boolean;
 }
 
 const pacific: ProfileFacts = Object.freeze({
@@ -73,6 +78,7 @@ const pacific: ProfileFacts = Object.freeze({
   answersObjectAttributes: false,
   answersPartNumber: false,
   survivesUploadPartCopy: false,
+  knowsSettings: false,
 });
 
 /** 18.2.5 and later. It takes trailers and looks at none, so nothing is gained by sending them. */
@@ -100,6 +106,7 @@ const aws: ProfileFacts = Object.freeze({
   answersObjectAttributes: true,
   answersPartNumber: true,
   survivesUploadPartCopy: true,
+  knowsSettings: true,
 });
 
 /** Every cautious value. */

@@ -53,6 +53,66 @@ export function unsetAnswer(subresource: string, withId: boolean): UnsetAnswer |
   return withId ? answers.one : answers.all;
 }
 
+/** Sub-resource → what the root of its document is called, or has in its name where it lists several. */
+const roots: ReadonlyMap<string, string> = new Map([
+  ["accelerate", "AccelerateConfiguration"],
+  ["acl", "AccessControlPolicy"],
+  ["analytics", "AnalyticsConfiguration"],
+  ["cors", "CORSConfiguration"],
+  ["encryption", "ServerSideEncryptionConfiguration"],
+  ["intelligent-tiering", "IntelligentTieringConfiguration"],
+  ["inventory", "InventoryConfiguration"],
+  ["lifecycle", "LifecycleConfiguration"],
+  ["logging", "BucketLoggingStatus"],
+  ["metrics", "MetricsConfiguration"],
+  ["notification", "NotificationConfiguration"],
+  ["object-lock", "ObjectLockConfiguration"],
+  ["ownershipControls", "OwnershipControls"],
+  ["publicAccessBlock", "PublicAccessBlockConfiguration"],
+  ["replication", "ReplicationConfiguration"],
+  ["requestPayment", "RequestPaymentConfiguration"],
+  ["tagging", "Tagging"],
+  ["versioning", "VersioningConfiguration"],
+  ["website", "WebsiteConfiguration"],
+]);
+
+/** Whether an answer to a GET of a setting is that setting, and could be nothing else. */
+export function isBucketSetting(subresource: string, document: Uint8Array): boolean {
+  if (subresource === "policy") return isJsonObject(document);
+  const wanted = roots.get(subresource);
+  const reading = readXml(document, { maxBytes: maxListBytes });
+  return wanted !== undefined && reading.kind === "document" && reading.root.name.includes(wanted);
+}
+
+function isJsonObject(document: Uint8Array): boolean {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(document).toString("utf8"));
+    return typeof value === "object" && value !== null;
+  } catch {
+    return false;
+  }
+}
+
+/** What S3 answers for a setting that a bucket does not have, and for nothing else. */
+const unsetCodes: ReadonlySet<string> = new Set([
+  "NoSuchBucketPolicy",
+  "NoSuchConfiguration",
+  "NoSuchCORSConfiguration",
+  "NoSuchLifecycleConfiguration",
+  "NoSuchPublicAccessBlockConfiguration",
+  "NoSuchTagSet",
+  "NoSuchTagSetError",
+  "NoSuchWebsiteConfiguration",
+  "ObjectLockConfigurationNotFoundError",
+  "OwnershipControlsNotFoundError",
+  "ReplicationConfigurationNotFoundError",
+  "ServerSideEncryptionConfigurationNotFoundError",
+]);
+
+export function isUnsetBucketCode(code: string): boolean {
+  return unsetCodes.has(code);
+}
+
 const maxListBytes = 8 * 1024 * 1024;
 
 /** Whether an answer to a GET of a setting is a list of the bucket: the upstream does not know it. */

@@ -9,7 +9,11 @@ import { runHeadgate } from "../support/cli-run.ts";
 import { startClusters, startTestHeadgate } from "../support/headgate.ts";
 
 /** Facts that no request asks for, and one that is deadly to ask. */
-const notAsked: ReadonlySet<string> = new Set(["backend", "survivesUploadPartCopy"]);
+const notAsked: ReadonlySet<string> = new Set([
+  "backend",
+  "knowsSettings",
+  "survivesUploadPartCopy",
+]);
 
 function settingName(fact: string): string {
   return fact.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -106,6 +106,120 @@ t.test("what a server says to the question decides", async (t) => {
   }
 });
 
+// Path, query, what the cluster answers where it is set, and its code where it is not.
+const askedOnce = [
+  ["/rep/k", "tagging=", rgwAnswer("200 OK", [], tags), "NoSuchTagSet"],
+  [
+    "/rep/k",
+    "retention=",
+    rgwAnswer("200 OK", [], "<Retention/>"),
+    "NoSuchObjectLockConfiguration",
+  ],
+  ["/rep", "tagging=", rgwAnswer("200 OK", [], tags), "NoSuchTagSet"],
+  ["/rep", "cors=", rgwAnswer("200 OK", [], "<CORSConfiguration/>"), "NoSuchCORSConfiguration"],
+  ["/rep", "policy=", rgwAnswer("200 OK", [], "{}"), "NoSuchBucketPolicy"],
+  [
+    "/rep",
+    "encryption=",
+    rgwAnswer("200 OK", [], "<ServerSideEncryptionConfiguration/>"),
+    "ServerSideEncryptionConfigurationNotFoundError",
+  ],
+  [
+    "/rep",
+    "id=a&metrics=",
+    rgwAnswer("200 OK", [], "<MetricsConfiguration/>"),
+    "NoSuchConfiguration",
+  ],
+] as const;
+
+for (const profile of ["aws", "s3-generic"] as const) {
+  t.test(`what a cluster was seen to know, as ${profile}`, async (t) => {
+    const isBelieved = profile === "aws";
+    for (const isSet of [true, false]) {
+      const { rgw, ask } = await openScene(t, profile, { nameless: true });
+      const askedFor = async (path: string, query: string, answer: string): Promise<string> => {
+        const before = rgw.requests.length;
+        rgw.intercept = ({ method }) => (method === "GET" ? answer : rgwAnswer("200 OK", []));
+        const { status } = await ask("PUT", path, { query, body: tags });
+        const methods = rgw.requests.slice(before).map(({ method }) => method);
+        return [status, ...methods].join(" ");
+      };
+      for (const [path, query, set, code] of askedOnce) {
+        const told = isSet ? set : rgwError("404 Not Found", code);
+        const what = `${path}?${query} ${isSet ? "set" : "not set"}`;
+        const denied = rgwError("403 Forbidden", "AccessDenied");
+        t.equal(await askedFor(path, query, told), "200 GET PUT", what);
+        t.equal(
+          await askedFor(path, query, told),
+          isBelieved ? "200 PUT" : "200 GET PUT",
+          `${what}: again`,
+        );
+        if (isBelieved) t.equal(await askedFor(path, query, denied), "200 PUT", `${what}: unasked`);
+      }
+      const others = await askedFor("/rep/k", "legal-hold=", rgwAnswer("200 OK", [], tags));
+      t.equal(others, "501 GET", "nothing follows for another one");
+    }
+  });
+
+  t.test(`who may write and not read, as ${profile}`, async (t) => {
+    const { rgw, ask } = await openScene(t, profile, { nameless: true });
+    const rows = [
+      ["PUT", "/rep/k", "tagging="],
+      ["DELETE", "/rep/k", "tagging="],
+      ["POST", "/rep/k", "restore="],
+      ["PUT", "/rep", "cors="],
+      ["DELETE", "/rep", "policy="],
+      ["PUT", "/rep", "encryption="],
+    ] as const;
+    for (const writing of ["200 OK", "403 Forbidden"] as const) {
+      for (const [method, path, query] of rows) {
+        const before = rgw.requests.length;
+        rgw.intercept = (request) =>
+          /^(?:GET|HEAD)$/.test(request.method) || writing === "403 Forbidden"
+            ? rgwError("403 Forbidden", "AccessDenied", request)
+            : rgwAnswer(writing, []);
+        const given = method === "DELETE" ? {} : { body: tags };
+        const { status } = await ask(method, path, { query, ...given });
+        const sent = rgw.requests.slice(before).filter((one) => !/GET|HEAD/.test(one.method));
+        const what = `${method} ${path}?${query}, ${writing}`;
+        if (profile === "aws") {
+          t.equal(status >= 400, writing === "403 Forbidden", what);
+          t.equal(sent.length, 1, `${what}: the server itself decides`);
+        } else {
+          t.equal(status, 403, what);
+          t.equal(sent.length, 0, `${what}: nothing is written`);
+        }
+      }
+    }
+    // That the content cannot be given is told of the object: nobody asked for its setting.
+    const before = rgw.requests.length;
+    rgw.intercept = () => rgwError("403 Forbidden", "InvalidObjectState");
+    t.equal((await ask("PUT", "/rep/k", { query: "tagging=", body: tags })).status, 403);
+    t.strictSame(
+      rgw.requests.slice(before).map(({ method }) => method),
+      ["GET"],
+    );
+  });
+}
+
+t.test("what looks like no setting is asked for again", async (t) => {
+  const { rgw, ask } = await openScene(t, "aws", { nameless: true });
+  // Taken for what was not set, or for what it is; but it may as well be of the bucket, or of somebody between.
+  const page = rgwAnswer("200 OK", [], "<html></html>");
+  for (const answer of [rgwError("404 Not Found", "NoSuchBucket"), page]) {
+    for (const query of ["cors=", "policy="]) {
+      for (const _ of [1, 2]) {
+        const before = rgw.requests.length;
+        rgw.intercept = ({ method }) => (method === "GET" ? answer : rgwAnswer("200 OK", []));
+        await ask("PUT", "/rep", { query, body: tags });
+        t.equal(rgw.requests.slice(before)[0]?.method, "GET", query);
+      }
+    }
+  }
+  rgw.intercept = ({ method }) => (method === "GET" ? rgwAnswer("200 OK", [], list) : null);
+  t.equal((await ask("PUT", "/rep", { query: "cors=", body: tags })).status, 501, "a list");
+});
+
 t.test("an RGW that shows what it is is not asked", async (t) => {
   const { rgw, ask } = await openScene(t, "s3-generic");
   const before = rgw.requests.length;

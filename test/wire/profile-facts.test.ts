@@ -6,7 +6,7 @@ import { PutObjectCommand } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import { probeCrc32 } from "../../proxy/operations/probe-requests.ts";
 import { type ProfileFacts, profiles } from "../../proxy/placement/profiles.ts";
-import { type FakeRequest, rgwAnswer } from "../support/fake-rgw.ts";
+import { type FakeRequest, rgwAnswer, rgwError } from "../support/fake-rgw.ts";
 import { type Fields, openScene, type Profile, type Scene } from "../support/rgw-scene.ts";
 
 type Ask = (scene: Scene) => Promise<unknown>;
@@ -32,6 +32,11 @@ const requests: Readonly<Record<keyof ProfileFacts, Ask>> = {
   answersObjectAttributes: asking("GET", "attributes=", [["x-amz-object-attributes", "ETag"]]),
   answersPartNumber: asking("GET", "partNumber=1"),
   survivesUploadPartCopy: inUpload("PUT", "partNumber=1&", [["x-amz-copy-source", "/rep/100%25"]]),
+  knowsSettings: async ({ rgw, ask }) => {
+    rgw.intercept = ({ method }) =>
+      method === "GET" ? rgwError("403 Forbidden", "AccessDenied") : null;
+    return (await ask("PUT", "/rep", { query: "cors=", body: "<CORSConfiguration/>" })).status;
+  },
 };
 
 function copying(conditions: Fields): Ask {
