@@ -19,6 +19,7 @@ import {
   drop,
   entryNow,
   hold,
+  isAnothers,
   passCommitPoint,
   placesOf,
   replace,
@@ -46,8 +47,9 @@ export async function createBucket(
     if (message !== null) throw new S3Error("InvalidBucketName", { message });
     return await createNew(null, request, ports);
   }
-  const { owner, phase } = entry.value;
-  if (owner !== null && owner !== request.caller) throw new S3Error("BucketAlreadyExists");
+  const { phase } = entry.value;
+  const isFree = isUnmade(entry.value) && ports.resettler.abandoned(entry);
+  if (!isFree && isAnothers(entry.value, request)) throw new S3Error("BucketAlreadyExists");
   if (isUnmade(entry.value)) return await createNew(entry, request, ports);
   if (phase !== "settled" && !ports.resettler.abandoned(entry)) throw changing();
   if (phase !== "deleting") return await createAgain(entry, request, ports);
@@ -67,7 +69,10 @@ async function createNew(
   assertLocation(request, ports);
   const wanted = wantedRecord(request, ports);
   await passCommitPoint(request);
-  const isSame = left?.value.phase === "creating" && left.value.asked === wanted.asked;
+  const isSame =
+    left?.value.phase === "creating" &&
+    left.value.asked === wanted.asked &&
+    !isAnothers(left.value, request);
   const entry = isSame ? left : await claimed(left, wanted, { request, ports });
   const places = placesOf(entry.value, request.identity);
   const results = await createOnAll(entry, places, request, ports);
@@ -112,6 +117,9 @@ async function cleared(
   } catch (caught) {
     // Somebody filled it past Headgate: the next request finds a bucket.
     if (caught instanceof S3Error && caught.code === "BucketNotEmpty") throw changing();
+    // Where a cluster knows its users, what somebody else made there is not this one's to clear away.
+    const isTheirs = caught instanceof S3Error && caught.status === 403;
+    if (isTheirs && isAnothers(left.value, request)) throw new S3Error("BucketAlreadyExists");
     throw caught;
   }
 }

@@ -14,6 +14,7 @@ import {
   clearAway,
   drop,
   hold,
+  isAnothers,
   passCommitPoint,
   placesOf,
   settle,
@@ -32,6 +33,8 @@ export async function deleteBucket(
   if (entry === null) throw new S3Error("NoSuchBucket");
   const { phase } = entry.value;
   if (isUnmade(entry.value)) {
+    // There is no bucket, and the claim is its owner's.
+    if (isAnothers(entry.value, request)) throw new S3Error("NoSuchBucket");
     await passCommitPoint(request);
     const cleared = await clearAway(entry, identity, ports);
     if (!(await drop(cleared, ports))) throw changing();

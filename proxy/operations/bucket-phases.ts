@@ -2,7 +2,8 @@
 //
 //   (none)    → creating  CreateBucket, where no cluster has it: the claim of its owner, with what was asked
 //   creating  → settled   every cluster made it. The owner's CreateBucket of the same joins in at any time
-//   creating  → clearing  a cluster refused it, the owner asks for something else, or DeleteBucket
+//   creating  → clearing  a cluster refused it, the owner asks for something else, or the owner's
+//                         DeleteBucket. Left behind for 120 s, anybody's CreateBucket clears it away
 //   clearing  → (none), creating  nothing is left of it. Goes on at once, by CreateBucket or DeleteBucket
 //   settled   → deleting  DeleteBucket, of a bucket seen empty
 //   deleting  → (none)    no cluster has it. DeleteBucket goes on at once
@@ -42,6 +43,14 @@ export function changing(): S3Error {
     message: "The bucket is being changed by another request",
     retryAfterSeconds: 1,
   });
+}
+
+/** Whether a bucket, or the claim of one, is known to be somebody else's. */
+export function isAnothers(
+  { owner }: Pick<BucketRecord, "owner">,
+  { caller }: Pick<OperationRequest, "caller">,
+): boolean {
+  return owner !== null && owner !== caller;
 }
 
 /** The bucket on each of its clusters, the first one first. */

@@ -201,6 +201,38 @@ t.test("a creation that a cluster refuses leaves nothing, and says why", async (
   }
 });
 
+t.test("a name that was claimed and taken by nobody is anybody's in the end", async (t) => {
+  let aheadMs = 0;
+  const { s3, client, clusters, admin } = await startTestHeadgate(t, { aheadMs: () => aheadMs });
+  const other = client({ credentials: otherKeys });
+  const taken = { name: "BucketAlreadyExists", $metadata: { httpStatusCode: 409 } };
+  for (const left of ["creating", "clearing"]) {
+    const name = `claimed-${left}`;
+    const create = new CreateBucketCommand({ Bucket: name });
+    const drop = new DeleteBucketCommand({ Bucket: name });
+    clusters["b"]?.setFault(({ method }) => (method === "HEAD" ? null : { status: 503 }));
+    await t.rejects(s3.send(create), { name: "ServiceUnavailable" });
+    if (left === "clearing") await t.rejects(s3.send(drop), { name: "ServiceUnavailable" });
+    clusters["b"]?.setFault(null);
+    t.match(await admin("GET", `/buckets/${name}`), { body: { phase: left } });
+    for (const passedMs of [0, 119_000]) {
+      aheadMs += passedMs;
+      await t.rejects(other.send(create), taken);
+      await t.rejects(other.send(drop), { name: "NoSuchBucket" }, "there is none for a reader");
+    }
+    aheadMs += 2_000;
+    await t.rejects(other.send(drop), { name: "NoSuchBucket" });
+    await other.send(create);
+    for (const each of Object.values(clusters)) {
+      const about = each.exchanges().filter(({ target }) => target === `/${name}`);
+      const methods = about.map(({ method }) => method).filter((method) => method !== "HEAD");
+      t.strictSame(methods.slice(-2), ["DELETE", "PUT"], "it is begun anew");
+    }
+    await t.rejects(s3.send(create), taken);
+    await other.send(drop);
+  }
+});
+
 t.test("a bucket is not created again as what it cannot be", async (t) => {
   const { s3 } = await startTestHeadgate(t);
   await s3.send(new CreateBucketCommand({ Bucket }));
