@@ -24,7 +24,7 @@ import type {
   OperationPorts,
   OperationRequest,
 } from "./context.ts";
-import { giveSettings } from "./form-settings.ts";
+import { giveSettings, isFree, settingsToGive } from "./form-settings.ts";
 import { mutate } from "./mutation.ts";
 import { upload } from "./object.ts";
 import { PieceBuffer, readWhole } from "./piece-buffer.ts";
@@ -105,6 +105,7 @@ async function putInParts(
   at: At,
 ): Promise<OperationAnswer> {
   const { cluster, ports } = at;
+  const settings = await settingsToGive(request, at);
   return await mutate(request, ports, async (mutation) => {
     const created = await ports.upstream.send(
       cluster,
@@ -123,12 +124,13 @@ async function putInParts(
     try {
       const sent = await sendParts(request, form, { ...at, uploadId });
       if (!Array.isArray(sent)) return sent;
+      const wasFree = settings.length > 0 && (await isFree(request, at));
       await mutation.commit();
       isOpen = false;
       const answer = await complete(request, sent, { ...at, uploadId });
       isOpen = answer.status >= 400 && answer.status < 500;
-      if (answer.status !== 200) return answer;
-      return await giveSettings(request, answer, at);
+      if (answer.status !== 200 || settings.length === 0) return answer;
+      return await giveSettings(request, answer, { ...at, settings, wasFree });
     } catch (caught) {
       isOpen ||= caught instanceof S3Error && caught.status < 500;
       throw caught;

@@ -242,7 +242,7 @@ const unavailable: readonly Omit<RefusalRow, "code">[] = [
   },
   {
     operations: ["PostObject"],
-    why: "the cluster fails at the tags or the lock of a file in parts; the object is removed, or the message says that it is not",
+    why: "the cluster fails at the tags or the lock of a file in parts; the object is removed, or, where it took the place of another one, stays and is given them later, as the message says",
     from: { "operations/form-settings.ts": 1 },
   },
   {

@@ -32,7 +32,6 @@ const texts: Readonly<Record<string, string>> = {
   InvalidRetentionPeriod: "The retention period is not valid",
   InvalidSecretKey: "The secret key is not valid",
   InvalidStorageClass: "The storage class is not known",
-  InvalidTag: "A tag is not valid",
   InvalidTargetBucketForLogging: "The target bucket for logging is not valid",
   InvalidTenantName: "The tenant name is not valid",
   InvalidTokenId: "The session token is not valid",
