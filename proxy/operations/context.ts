@@ -31,6 +31,7 @@ import type { S3Operation } from "../s3/operation.ts";
 import type { FormSuccess } from "../s3/post-form.ts";
 import type { ListRoom } from "./list-room.ts";
 import type { PartSizes } from "./part-sizes.ts";
+import type { ShownSettings } from "./shown-settings.ts";
 import type { Errands } from "./unfinished.ts";
 
 /** What a bucket should become. */
@@ -54,6 +55,12 @@ export interface Resettlement {
 
 export type ResettleResult =
   | { readonly kind: "settled"; readonly record: Versioned<BucketRecord> }
+  /** What was left behind is not gone on with: it stays where it is. `cause`: what failed, or `null`. */
+  | {
+      readonly kind: "taken_back";
+      readonly record: Versioned<BucketRecord>;
+      readonly cause: unknown;
+    }
   /** It holds something. */
   | { readonly kind: "busy" }
   /** Somebody else is changing it. */
@@ -74,7 +81,10 @@ export interface Resettling {
   staysForNow(tenant: TenantName, bucket: BucketName): boolean;
   /** Whether a record has stood in a phase but `settled` so long that its maker is gone. */
   abandoned(entry: Versioned<BucketRecord>): boolean;
-  /** Settles an empty bucket on another route. One attempt per bucket and process at a time. */
+  /**
+   * Settles an empty bucket on another route. One attempt per bucket and process at a time. What was left
+   * behind is ended by it in any case: on that route, or where it is.
+   */
   resettle(
     entry: Versioned<BucketRecord>,
     to: Resettlement,
@@ -105,6 +115,7 @@ export interface OperationPorts {
   /** Whether its answers tell that it is a Ceph RGW, and none that it is something else. */
   readonly isRgw: (cluster: ClusterId) => boolean;
   readonly framing: FramingFacts;
+  readonly shownSettings: ShownSettings;
   /** Computes the checksums of what is read here for a cluster to write. */
   readonly beginChecksum: BeginChecksum;
   /** Whose keys sign a caller's requests there; our own are always the cluster's. */

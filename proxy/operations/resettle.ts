@@ -3,8 +3,8 @@
 // member has acknowledged that (its mutations begun before have ended), the bucket is listed empty on
 // every cluster and the route is swapped by compare-and-swap. Anything found: back to `settled`.
 // This is placement.md §5 (announce, acknowledge, verify, open) with nothing to move. An attempt
-// that a crash left behind is taken up by the next write that meets it. A change that is made for a write
-// to the bucket itself is opened when its cluster has taken that, or taken back.
+// that a crash left behind is ended by the next write that meets it: gone on with, or taken back. A change
+// that is made for a write to the bucket itself is opened when its cluster has taken that, or taken back.
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { AuditLine, Clock, UpstreamIdentity } from "../placement/ports.ts";
@@ -118,28 +118,20 @@ export class Resettler implements Resettling {
     ports: ResettlePorts,
   ): Promise<ResettleResult> {
     const record = entry.value;
-    if (record.frozen || (record.phase !== "settled" && record.phase !== "rerouting")) {
-      return { kind: "busy" };
-    }
     // Never a client's signal: an attempt must end in a settled record whoever leaves.
     const { signal } = new AbortController();
     const old = clustersOf(record);
     const joining = [...to.route.weights.keys()].filter((cluster) => !old.includes(cluster));
-    // A bucket made or deleted by us would be ours; where a cluster knows its users it is a user's, whose
-    // own request can bring it onto fewer clusters. Onto more it would not have that user's ACL.
-    const known = [...old, ...joining].some((cluster) => ports.identity(cluster) !== "service");
-    if (known && (to.identity === undefined || joining.length > 0)) return { kind: "unavailable" };
-    let announced = entry.modRevision;
     const asked = { record, old, joining, to, ports, signal };
-    if (record.phase === "settled") {
-      if (await wouldLose(asked)) {
-        this.noteNonEmpty(record.tenant, record.name);
-        return { kind: "busy" };
-      }
-      const announcement = await write({ ...record, phase: "rerouting" }, announced, ports);
-      if (announcement === null) return { kind: "contended" };
-      announced = announcement;
+    if (record.phase === "rerouting") return await this.#resume(entry, asked);
+    if (record.frozen || record.phase !== "settled") return { kind: "busy" };
+    if (!mayMove(asked)) return { kind: "unavailable" };
+    if (await wouldLose(asked)) {
+      this.noteNonEmpty(record.tenant, record.name);
+      return { kind: "busy" };
     }
+    const announced = await write({ ...record, phase: "rerouting" }, entry.modRevision, ports);
+    if (announced === null) return { kind: "contended" };
     const attempt: Attempt = { ...asked, announced, stays: false };
     let result: ResettleResult = { kind: "unavailable" };
     try {
@@ -148,6 +140,25 @@ export class Resettler implements Resettling {
     } finally {
       if (result.kind !== "settled" && !attempt.stays) await revert(attempt);
     }
+  }
+
+  /**
+   * Ends what a crash left behind. Where it cannot be gone on with, it is settled as its record has it: that
+   * names every cluster with anything of the bucket at each step, so nobody's rights are needed for it.
+   */
+  async #resume(entry: Versioned<BucketRecord>, asked: Asked): Promise<ResettleResult> {
+    const attempt: Attempt = { ...asked, announced: entry.modRevision, stays: false };
+    let cause: unknown = null;
+    if (!asked.record.frozen && mayMove(asked)) {
+      try {
+        const result = await this.#swap(attempt);
+        if (result.kind === "settled" || result.kind === "contended") return result;
+      } catch (caught) {
+        cause = caught;
+      }
+    }
+    const record = attempt.stays ? null : await revert(attempt);
+    return record === null ? { kind: "contended" } : { kind: "taken_back", record, cause };
   }
 
   /** Nothing is taken away before the new route is committed: a loser of the race destroys nothing. */
@@ -246,6 +257,15 @@ interface Attempt extends Asked {
 }
 
 /**
+ * A bucket made or deleted by us would be ours; where a cluster knows its users it is a user's, whose own
+ * request can bring it onto fewer clusters. Onto more it would not have that user's ACL.
+ */
+function mayMove({ old, joining, to, ports }: Asked): boolean {
+  const known = [...old, ...joining].some((cluster) => ports.identity(cluster) !== "service");
+  return !known || (to.identity !== undefined && joining.length === 0);
+}
+
+/**
  * The clusters that must hold nothing: all old ones, but for the only cluster of a route that gathers,
  * where every key is looked for from then on.
  */
@@ -296,11 +316,18 @@ async function remaining(
   });
 }
 
-/** Back to the old route; a joining cluster that keeps its empty bucket stays named. */
-async function revert({ record, announced, joining, ports, signal }: Attempt): Promise<void> {
-  const kept = await remaining(places(record, joining), ports, signal);
-  // A conflict means that somebody else settled it: theirs stands.
-  await write({ ...record, phase: "settled", extra: [...record.extra, ...kept] }, announced, ports);
+/**
+ * Back to the old route; a joining cluster that keeps its empty bucket stays named. `null`: somebody else
+ * settled it, and theirs stands.
+ */
+async function revert(attempt: Attempt): Promise<Versioned<BucketRecord> | null> {
+  const { record, announced, joining, ports, signal } = attempt;
+  // Where a cluster knows its users nothing was made by us, and nothing is ours to delete.
+  const ours = mayMove(attempt) ? joining : [];
+  const kept = await remaining(places(record, ours), ports, signal);
+  const settled: BucketRecord = { ...record, phase: "settled", extra: [...record.extra, ...kept] };
+  const revision = await write(settled, announced, ports);
+  return revision === null ? null : { value: settled, modRevision: revision };
 }
 
 async function write(
