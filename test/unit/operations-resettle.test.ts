@@ -2,13 +2,22 @@
 // may have taken; and when its process or the store fails in between.
 
 import t from "tap";
-import type { Resettlement, ResettlePorts } from "../../proxy/operations/context.ts";
+import type {
+  Resettlement,
+  ResettlePorts,
+  ResettleResult,
+} from "../../proxy/operations/context.ts";
 import { Resettler } from "../../proxy/operations/resettle.ts";
-import type { AuditLine, Upstream } from "../../proxy/placement/ports.ts";
+import type {
+  AuditLine,
+  ClusterIdentity,
+  Upstream,
+  UpstreamIdentity,
+} from "../../proxy/placement/ports.ts";
 import { profiles } from "../../proxy/placement/profiles.ts";
 import type { BucketRecord, Revision } from "../../proxy/placement/records.ts";
 import { onOneCluster } from "../../proxy/placement/routes.ts";
-import { bucketRecord, clusterNamed } from "../support/placement-names.ts";
+import { bucketRecord, clusterNamed, routeOf } from "../support/placement-names.ts";
 
 const roots: Readonly<Record<string, string>> = {
   ListMultipartUploads: "ListMultipartUploadsResult",
@@ -29,17 +38,30 @@ interface Scene {
   readonly now: () => { readonly value: BucketRecord; readonly modRevision: Revision };
 }
 
+interface Setting {
+  readonly value?: BucketRecord;
+  readonly identity?: ClusterIdentity;
+  /** Clusters where the bucket holds an object. */
+  readonly holds?: readonly string[];
+  /** Every question is refused. */
+  readonly refuses?: boolean;
+}
+
 /** @param failing commit → what becomes of it: the store's fault, or somebody else's write before it. */
-function scene(failing: Readonly<Record<number, "fails" | "lost">> = {}): Scene {
+function scene(
+  failing: Readonly<Record<number, "fails" | "lost">> = {},
+  { value = bucketRecord("b"), identity = "service", holds = [], refuses = false }: Setting = {},
+): Scene {
   const done: string[] = [];
-  let now = { value: bucketRecord("b"), modRevision: 1n };
+  let now = { value, modRevision: 1n };
   let count = 0;
   const send: Upstream["send"] = async (cluster, { operation, method }) => {
     if (method === "DELETE") done.push(`${operation} ${cluster}`);
     const root = roots[operation];
-    const bytes = Buffer.from(`<${root}><IsTruncated>false</IsTruncated></${root}>`);
+    const held = holds.includes(cluster) && operation === "ListObjectsV2" ? "<Contents/>" : "";
+    const bytes = Buffer.from(`<${root}>${held}<IsTruncated>false</IsTruncated></${root}>`);
     return {
-      status: method === "DELETE" ? 204 : 200,
+      status: refuses ? 403 : method === "DELETE" ? 204 : 200,
       headers: [],
       body: {
         takeWhole: () => bytes,
@@ -54,7 +76,7 @@ function scene(failing: Readonly<Record<number, "fails" | "lost">> = {}): Scene 
   const ports: ResettlePorts = {
     upstream: { send },
     facts: () => profiles["rgw-pacific"],
-    identity: () => "service",
+    identity: () => identity,
     region: () => "us-east-1",
     registry: {
       async commit([change]) {
@@ -174,3 +196,118 @@ t.test("what is left on its way ends on the cluster that may have taken the writ
   t.equal(result.kind, "settled");
   t.strictSame(done, opened);
 });
+
+const rerouting = bucketRecord("b", { phase: "rerouting" });
+const single = change();
+const noted = { ...rerouting, ...single, extra: [clusterNamed("b")] };
+const owner: UpstreamIdentity = { kind: "anonymous" };
+const onto = (weights: Readonly<Record<string, number>>): Pick<Resettlement, "route"> => ({
+  route: routeOf(weights),
+});
+
+/** What was left behind, and what ends it. `asks`: that a cluster was asked, and refused. */
+const left = {
+  "announced, and nothing else is wanted": { value: rerouting, done: [spread] },
+  "announced, holding something": {
+    value: rerouting,
+    to: onto({ a: 1 }),
+    holds: ["a"],
+    done: [spread],
+    kind: "taken_back",
+  },
+  "announced, of somebody else": {
+    value: rerouting,
+    identity: "same",
+    refuses: true,
+    done: [spread],
+    kind: "taken_back",
+  },
+  "announced, the owner's, whose rights are lacking": {
+    value: rerouting,
+    to: { identity: owner },
+    identity: "mapped",
+    refuses: true,
+    asks: true,
+    done: [spread],
+    kind: "taken_back",
+  },
+  "announced, and frozen since": {
+    value: { ...rerouting, frozen: true },
+    to: onto({ a: 1 }),
+    refuses: true,
+    done: [spread],
+    kind: "taken_back",
+  },
+  "made where it would come, holding something": {
+    value: rerouting,
+    to: onto({ c: 1 }),
+    holds: ["b"],
+    done: ["DeleteBucket c", spread],
+    kind: "taken_back",
+  },
+  "never made by us where its owner would have made it": {
+    value: rerouting,
+    to: { ...onto({ a: 1, c: 1 }), identity: owner },
+    identity: "same",
+    refuses: true,
+    done: [spread],
+    kind: "taken_back",
+  },
+  "on its way to where all it has lies": {
+    value: noted,
+    to: { ...single, gathers: true },
+    holds: ["a"],
+    done: opened,
+  },
+  "on its way, the owner's": {
+    value: noted,
+    to: { ...single, identity: owner },
+    identity: "same",
+    done: opened,
+  },
+  "on its way, somebody else's": {
+    value: noted,
+    to: single,
+    identity: "same",
+    refuses: true,
+    done: ["a settled +b"],
+    kind: "taken_back",
+  },
+  "on its way, with something where it leaves": {
+    value: noted,
+    to: { ...single, gathers: true },
+    holds: ["b"],
+    done: ["a settled +b"],
+    kind: "taken_back",
+  },
+  "settled by somebody else": {
+    value: rerouting,
+    identity: "same",
+    failing: { 1: "lost" },
+    done: ["lost"],
+    kind: "contended",
+  },
+} as const;
+
+for (const [name, row] of Object.entries<Left>(left)) {
+  t.test(`left behind: ${name}`, async (t) => {
+    const { ports, done, now } = scene(row.failing, row);
+    const { route, placement } = row.value;
+    const to = { route, placement, gathers: false, audit, ...row.to };
+    const result = await new Resettler({ clock, deadAfterMs: 0 }).resettle(now(), to, ports);
+    t.equal(result.kind, row.kind ?? "settled");
+    t.strictSame(done, row.done);
+    if (result.kind !== "taken_back") return;
+    t.strictSame(result.record, now(), "whoever waits goes on with this");
+    t.equal(result.cause !== null, row.asks === true, "asked no cluster in vain");
+  });
+}
+
+interface Left extends Setting {
+  readonly value: BucketRecord;
+  readonly to?: Partial<Resettlement>;
+  readonly failing?: Readonly<Record<number, "fails" | "lost">>;
+  readonly asks?: boolean;
+  readonly done: readonly string[];
+  readonly kind?: ResettleResult["kind"];
+}
