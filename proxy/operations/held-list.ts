@@ -1,7 +1,10 @@
-// How lists hold what their clusters answer (list-room.ts), from when it is asked for until their own answer
-// was sent.
+// How lists hold what their clusters answer (list-room.ts), from when it arrives until their own answer
+// was sent. Nothing is read before all clusters have begun to answer: what a list waits for with nothing
+// to show holds up no other one.
 
-import type { UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
+import type { Asked, Reply } from "./asked-together.ts";
+import { askTogether } from "./asked-together.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import type { ListHold } from "./list-room.ts";
 import { documentLimitBytes, readDocument } from "./send.ts";
@@ -14,6 +17,7 @@ export async function heldList(
 ): Promise<OperationAnswer> {
   const hold = ports.listRoom.open(request.caller, request.signal);
   try {
+    await hold.begin();
     const answer = await run(hold);
     return { ...answer, release: () => hold.end() };
   } catch (caught) {
@@ -22,22 +26,20 @@ export async function heldList(
   }
 }
 
+/** `askTogether` for a list. */
+export async function askHeld<T>(
+  questions: readonly T[],
+  ask: (question: T, signal: CancelSignal) => Promise<Reply>,
+  hold: ListHold,
+): Promise<Asked> {
+  hold.ask();
+  return await askTogether(questions, ask, hold.signal);
+}
+
 /**
  * Reads a document whole, as far as there is room for it, and holds it.
- * @param expectedBytes held for it already
  * @throws S3Error as `readDocument`, SlowDown
  */
-export async function readHeld(
-  response: UpstreamResponse,
-  hold: ListHold,
-  expectedBytes: number,
-): Promise<Uint8Array> {
-  let left = expectedBytes;
-  const document = await readDocument(response, documentLimitBytes, async (bytes) => {
-    const beyond = bytes - left;
-    left = Math.max(0, left - bytes);
-    if (beyond > 0) await hold.take(beyond);
-  });
-  hold.give(left);
-  return document;
+export async function readHeld(response: UpstreamResponse, hold: ListHold): Promise<Uint8Array> {
+  return await readDocument(response, documentLimitBytes, async (bytes) => await hold.take(bytes));
 }

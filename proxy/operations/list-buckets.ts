@@ -2,7 +2,7 @@
 // caller may see, paged by us since no RGW here pages. A cluster that cannot be asked is 503.
 
 import { isUnmade } from "../placement/discovery.ts";
-import type { UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
 import type { ClusterRecord } from "../placement/records.ts";
 import { openText, sealText } from "../placement/sealed-text.ts";
 import type { BucketList, ListBucketsRequest, ListedBucket } from "../s3/bucket-document.ts";
@@ -17,10 +17,12 @@ import { S3Error } from "../s3/errors.ts";
 import type { ListOwner } from "../s3/listing.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { noTenant, parseBucketName } from "../s3/names.ts";
+import type { Reply } from "./asked-together.ts";
+import { readTogether } from "./asked-together.ts";
 import type { ListPorts, OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { heldList, readHeld } from "./held-list.ts";
+import { askHeld, heldList, readHeld } from "./held-list.ts";
 import type { ListHold } from "./list-room.ts";
-import { documentAnswer, upstreamRequest } from "./send.ts";
+import { discard, documentAnswer, upstreamRequest } from "./send.ts";
 
 type Ports = Omit<ListPorts, "membership"> & Pick<OperationPorts, "identity" | "clock" | "facts">;
 
@@ -60,7 +62,7 @@ async function mergedBuckets(
     .map(({ value }) => value)
     .filter(({ state }) => state !== "removed");
   const clusters = members.map(({ id }) => id);
-  const answers = await Promise.all(clusters.map((cluster) => askCluster(cluster, asking)));
+  const answers = await listsOf(clusters, asking);
   const lists = answers.filter((list) => list !== null);
   if (lists.length === 0) throw new S3Error("AccessDenied");
   const merged = mergeBuckets(
@@ -140,53 +142,89 @@ async function visible(
   return shown;
 }
 
-/** In rows of a list of objects. */
-const usualBuckets = 200;
-
 /** Pages of one cluster's own list that one request reads at most. */
 const mostPages = 200;
 
-/** The whole list of one cluster. Null: the caller is nobody there. */
-async function askCluster(cluster: ClusterId, asking: Asking): Promise<BucketList | null> {
-  const buckets: ListedBucket[] = [];
-  let token: string | null = null;
+/** A cluster that has more buckets to tell of. */
+interface Behind {
+  /** Its place among those asked. */
+  readonly index: number;
+  readonly cluster: ClusterId;
+  readonly token: string | null;
+}
+
+/** The whole list of each cluster. Null: the caller is nobody there. */
+async function listsOf(
+  clusters: readonly ClusterId[],
+  asking: Asking,
+): Promise<readonly (BucketList | null)[]> {
+  const lists: (BucketList | null)[] = clusters.map(() => null);
+  let open = clusters.map((cluster, index): Behind => ({ index, cluster, token: null }));
   for (let page = 0; page < mostPages; page += 1) {
-    const list: BucketList | null = await askPage(cluster, token, asking);
-    if (list === null) return null;
-    buckets.push(...list.buckets);
-    token = list.continuationToken;
-    if (token === null) return { ...list, buckets };
+    const answers = await pagesOf(open, asking);
+    for (const [at, { index }] of open.entries()) {
+      const answer = answers[at] ?? null;
+      const before = lists[index]?.buckets ?? [];
+      lists[index] = answer && { ...answer, buckets: [...before, ...answer.buckets] };
+    }
+    open = open.flatMap(({ index, cluster }) => {
+      const token = lists[index]?.continuationToken ?? null;
+      return token === null ? [] : [{ index, cluster, token }];
+    });
+    if (open.length === 0) return lists;
   }
   throw new S3Error("ServiceUnavailable", {
     message: "A cluster has more buckets than one request can list",
   });
 }
 
+async function pagesOf(
+  open: readonly Behind[],
+  asking: Asking,
+): Promise<readonly (BucketList | null)[]> {
+  const { hold } = asking;
+  const asked = await askHeld(
+    open,
+    async (place, signal) => await askPage(place, signal, asking),
+    hold,
+  );
+  if (asked.kind === "refused") throw new S3Error("InternalError");
+  return await readTogether(asked.responses, async (response) => {
+    const reading = readBucketList(await readHeld(response, hold));
+    if (reading.kind !== "list") throw doesNotList(response);
+    return reading.list;
+  });
+}
+
 async function askPage(
-  cluster: ClusterId,
-  token: string | null,
-  { request, ports, hold }: Asking,
-): Promise<BucketList | null> {
-  const expectedBytes = await hold.expect(usualBuckets);
+  { cluster, token }: Behind,
+  signal: CancelSignal,
+  { request, ports }: Asking,
+): Promise<Reply> {
   const query = token === null ? [] : ([["continuation-token", token]] as const);
   const asked = upstreamRequest(request, { query });
   const knowsUsers = ports.identity(cluster) !== "service";
   let response: UpstreamResponse;
   try {
-    response = await ports.upstream.send(cluster, asked, request.signal);
+    response = await ports.upstream.send(cluster, asked, signal);
   } catch (caught) {
-    if (knowsUsers && caught instanceof S3Error && caught.code === "AccessDenied") return null;
+    const isNobody = caught instanceof S3Error && caught.code === "AccessDenied";
+    if (knowsUsers && isNobody) return { kind: "nothing" };
     throw caught;
   }
-  const document = await readHeld(response, hold, expectedBytes);
-  if (response.status === 403 && knowsUsers) return null;
-  const reading = response.status === 200 ? readBucketList(document) : null;
-  if (reading?.kind !== "list") {
-    throw new S3Error("ServiceUnavailable", {
-      message: `A cluster does not list its buckets: status ${response.status}`,
-    });
+  if (response.status === 200) return { kind: "document", response };
+  if (response.status === 403 && knowsUsers) {
+    await discard(response);
+    return { kind: "nothing" };
   }
-  return reading.list;
+  response.body.cancel();
+  throw doesNotList(response);
+}
+
+function doesNotList({ status }: UpstreamResponse): S3Error {
+  return new S3Error("ServiceUnavailable", {
+    message: `A cluster does not list its buckets: status ${status}`,
+  });
 }
 
 function tokenOf(last: string, binding: readonly string[], ports: Ports): string {

@@ -1,8 +1,9 @@
 // Memory for what clusters answer to lists: a list holds the documents of all its clusters at once, until
-// its own answer was sent. A page is asked for when there is room for a usual one; where all lists together
-// fill the room, the next bytes stay at the clusters. The eldest list that waits may go beyond it, so that
-// one always comes to its end. A caller has a share of the room, and waits for itself; who waits too long
-// is asked to come back.
+// its own answer was sent. Room is taken by bytes that have arrived, never by what may come: a cluster that
+// answers nothing holds up no list of another one. Where all lists together fill the room, the next bytes
+// stay at the clusters, and no new list begins. The eldest list that has more to read may go beyond it, so
+// that one always comes to its end. A caller has a share of the room, and waits for itself; who waits too
+// long is asked to come back.
 
 import type { CancelSignal, Timers } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
@@ -20,14 +21,14 @@ const defaultLimits: ListRoomLimits = {
   waitMs: 30_000,
 };
 
-/** An object's row with a name of a hundred characters, with its owner. */
-const usualRowBytes = 512;
-/** A paused connection holds about as much. */
-const leastPageBytes = 64 * 1024;
+/** Room that a list needs to begin, though it does not take it: what it reads of a connection at once. */
+const firstBytes = 64 * 1024;
 
 interface Waiter {
   readonly hold: ListHold;
   readonly bytes: number;
+  /** It has read them. Else it has nothing yet, waits to begin, and takes none. */
+  readonly arrived: boolean;
   readonly go: () => void;
   readonly fail: (reason: Error) => void;
 }
@@ -58,12 +59,35 @@ export class ListRoom {
     return new ListHold(this, { who, signal, age: this.#opened });
   }
 
-  /** @throws S3Error SlowDown after a while without room; what the signal says when it is aborted. */
+  /**
+   * Waits until a list that holds nothing may begin.
+   * @throws S3Error SlowDown after a while without room; what the signal says when it is aborted.
+   */
+  async begin(hold: ListHold): Promise<void> {
+    if (this.#waiting.length === 0 && this.#fits(hold, firstBytes)) return;
+    await this.#wait(hold, firstBytes, false);
+  }
+
+  /** For bytes that have arrived. @throws as `begin` */
   async take(hold: ListHold, bytes: number): Promise<void> {
     if (hold === this.#beyond || (this.#waiting.length === 0 && this.#fits(hold, bytes))) {
       this.#count(hold, bytes);
       return;
     }
+    await this.#wait(hold, bytes, true);
+  }
+
+  /**
+   * The list has read all that it asked for, and asks for more: another one that has something to read may
+   * go beyond meanwhile, unless too much is held already by lists that have gone beyond so.
+   */
+  ask(hold: ListHold): void {
+    if (this.#beyond !== hold || !this.#hasRoom(-this.#limits.mostBytesOfOne)) return;
+    this.#beyond = null;
+    this.#next();
+  }
+
+  async #wait(hold: ListHold, bytes: number, arrived: boolean): Promise<void> {
     const { signal } = hold;
     if (signal.aborted) throw reasonOf(signal);
     let cancelTimer = (): void => {};
@@ -75,7 +99,7 @@ export class ListRoom {
           this.forget(hold, new S3Error("SlowDown", { retryAfterSeconds: 1 }));
         });
         const behind = this.#waiting.findLastIndex((waiter) => waiter.hold.age <= hold.age) + 1;
-        this.#waiting = this.#waiting.toSpliced(behind, 0, { hold, bytes, go, fail });
+        this.#waiting = this.#waiting.toSpliced(behind, 0, { hold, bytes, arrived, go, fail });
         this.#next();
       });
     } finally {
@@ -121,19 +145,22 @@ export class ListRoom {
     else this.#takenOf.set(hold.who, taken);
   }
 
-  /** Serves who waits, eldest first: nobody passes one that waits for the room itself. */
+  /**
+   * Serves who waits, eldest first: nobody passes one that waits for the room itself with bytes that have
+   * arrived. One that has not begun is passed by those that have, since they give room back.
+   */
   #next(): void {
     const waiting: Waiter[] = [];
     let isFull = false;
     for (const waiter of this.#waiting) {
-      const { hold, bytes } = waiter;
+      const { hold, bytes, arrived } = waiter;
       const fits = !isFull && this.#fits(hold, bytes);
-      if (!fits) this.#beyond ??= hold;
-      if (fits || hold === this.#beyond) {
-        this.#count(hold, bytes);
+      if (!fits && arrived) this.#beyond ??= hold;
+      if (fits || (arrived && hold === this.#beyond)) {
+        if (arrived) this.#count(hold, bytes);
         waiter.go();
       } else {
-        isFull ||= !this.#hasRoom(bytes);
+        isFull ||= arrived && !this.#hasRoom(bytes);
         waiting.push(waiter);
       }
     }
@@ -166,17 +193,17 @@ export class ListHold {
     this.age = list.age;
   }
 
-  /**
-   * Waits for room for a page of so many rows, before it is asked for. Gives the bytes, for `readHeld`.
-   * @throws S3Error SlowDown
-   */
-  async expect(rows: number): Promise<number> {
-    const bytes = Math.max(leastPageBytes, rows * usualRowBytes);
-    await this.take(bytes);
-    return bytes;
+  /** Waits until the list may begin. @throws S3Error SlowDown */
+  async begin(): Promise<void> {
+    await this.#room.begin(this);
   }
 
-  /** Waits for room for so many more bytes. @throws S3Error SlowDown */
+  /** To be called before clusters are asked for more. */
+  ask(): void {
+    this.#room.ask(this);
+  }
+
+  /** Waits for room for so many bytes that have arrived. @throws S3Error SlowDown */
   async take(bytes: number): Promise<void> {
     // Another cluster of the list has failed meanwhile.
     if (this.#ended) throw new Error("The list has ended");

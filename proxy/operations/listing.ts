@@ -7,14 +7,15 @@ import { listToken, readListToken } from "../placement/list-token.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ListPage, ListPosition } from "../s3/listing.ts";
 import { listDocument } from "../s3/listing-document.ts";
-import type { MergedPage, PageNeed } from "../s3/listing-merge.ts";
+import type { MergedPage } from "../s3/listing-merge.ts";
 import { ListMerge } from "../s3/listing-merge.ts";
 import { readListPage } from "../s3/listing-page.ts";
 import type { ListRequest } from "../s3/listing-request.ts";
 import { readListRequest, upstreamListQuery } from "../s3/listing-request.ts";
+import { readTogether } from "./asked-together.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
-import { heldList, readHeld } from "./held-list.ts";
-import { listRefusal } from "./list-refusal.ts";
+import { askHeld, heldList, readHeld } from "./held-list.ts";
+import { listReply } from "./list-refusal.ts";
 import type { ListHold } from "./list-room.ts";
 import {
   assertAbsenceKnown,
@@ -89,15 +90,28 @@ interface Asking {
 async function fill(
   merge: ListMerge,
   list: ListRequest,
-  asking: Asking,
+  { request, ports, hold }: Asking,
 ): Promise<OperationAnswer | null> {
   for (let needs = merge.needs(); needs.length > 0; needs = merge.needs()) {
-    const pages = await Promise.all(needs.map((need) => fetchPage(need, list, asking)));
+    const asked = await askHeld(
+      needs,
+      async (need, signal) => {
+        const cluster = request.candidates[need.cursor];
+        if (cluster === undefined) throw new S3Error("InternalError");
+        const query = upstreamListQuery(list, need);
+        const sent = upstreamRequest(request, { operation: "ListObjectsV2", query });
+        return await listReply(await ports.upstream.send(cluster, sent, signal), cluster, request);
+      },
+      hold,
+    );
+    if (asked.kind === "refused") return asked.answer;
+    const pages = await readTogether(asked.responses, async (response) => {
+      const reading = readListPage(await readHeld(response, hold));
+      if (reading.kind === "error") throw unreadable("a list", reading.fault);
+      return reading.page;
+    });
     for (const [index, need] of needs.entries()) {
-      const page = pages[index];
-      if (page === undefined) throw new S3Error("InternalError");
-      if (page.kind === "refused") return page.answer;
-      const fed = merge.feed(need.cursor, page.page);
+      const fed = merge.feed(need.cursor, pages[index] ?? nothing);
       if (fed.kind === "fault") {
         throw new S3Error("ServiceUnavailable", {
           message: `A cluster answers a list that cannot be merged: ${fed.fault}`,
@@ -108,35 +122,9 @@ async function fill(
   return null;
 }
 
-type Fetched =
-  | { readonly kind: "page"; readonly page: ListPage }
-  | { readonly kind: "refused"; readonly answer: OperationAnswer };
-
-async function fetchPage(need: PageNeed, list: ListRequest, asking: Asking): Promise<Fetched> {
-  const { request, ports, hold } = asking;
-  const cluster = request.candidates[need.cursor];
-  if (cluster === undefined) throw new S3Error("InternalError");
-  const expectedBytes = await hold.expect(need.maxKeys);
-  const response = await ports.upstream.send(
-    cluster,
-    upstreamRequest(request, { operation: "ListObjectsV2", query: upstreamListQuery(list, need) }),
-    request.signal,
-  );
-  if (response.status !== 200) {
-    const answer = await listRefusal(response, cluster, request);
-    return answer === null ? nothing : { kind: "refused", answer };
-  }
-  const reading = readListPage(await readHeld(response, hold, expectedBytes));
-  if (reading.kind === "error") throw unreadable("a list", reading.fault);
-  return { kind: "page", page: reading.page };
-}
-
-const nothing: Fetched = {
-  kind: "page",
-  page: {
-    entries: [],
-    commonPrefixes: [],
-    truncated: false,
-    nextContinuationToken: null,
-  },
+const nothing: ListPage = {
+  entries: [],
+  commonPrefixes: [],
+  truncated: false,
+  nextContinuationToken: null,
 };

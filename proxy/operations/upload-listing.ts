@@ -9,16 +9,16 @@ import type { ClusterId, ObjectKey } from "../s3/names.ts";
 import { parseClusterId, parseObjectKey } from "../s3/names.ts";
 import type { UploadItem, UploadListRequest, UploadMarker } from "../s3/upload-list.ts";
 import {
-  mostUploads,
   readUploadListRequest,
   readUploadPage,
   UploadChoice,
   uploadListDocument,
   uploadListQuery,
 } from "../s3/upload-list.ts";
+import { readTogether } from "./asked-together.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
-import { heldList, readHeld } from "./held-list.ts";
-import { listRefusal } from "./list-refusal.ts";
+import { askHeld, heldList, readHeld } from "./held-list.ts";
+import { listReply } from "./list-refusal.ts";
 import type { ListHold } from "./list-room.ts";
 import {
   assertAbsenceKnown,
@@ -50,11 +50,8 @@ async function chosenUploads(
 ): Promise<OperationAnswer> {
   const { request } = asking;
   const choice = new UploadChoice(list, placeOfMarker(list, asking));
-  const refusals = await Promise.all(
-    request.candidates.map((cluster) => readUploads(cluster, choice, { ...asking, list })),
-  );
-  const refused = refusals.find((answer) => answer !== null);
-  if (refused !== undefined) return refused;
+  const refused = await readUploads(choice, { ...asking, list });
+  if (refused !== null) return refused;
   const { items, truncated } = choice.result();
   return documentAnswer(
     uploadListDocument(list, {
@@ -72,41 +69,66 @@ interface Asking {
   readonly ports: ListPorts;
 }
 
-/** Gives every upload of a cluster to the choice. Returns the error to answer with, if one. */
+/** A cluster that has more uploads to tell of. */
+interface Behind {
+  readonly cluster: ClusterId;
+  /** Of the page before. */
+  readonly marker: UploadMarker | null;
+  readonly heldBytes: number;
+}
+
+/** Gives every upload of all clusters to the choice. Returns the error to answer with, if one. */
 async function readUploads(
-  cluster: ClusterId,
   choice: UploadChoice,
   asking: Asking & { readonly list: UploadListRequest; readonly hold: ListHold },
 ): Promise<OperationAnswer | null> {
   const { request, ports, list, hold } = asking;
-  let marker: UploadMarker | null = null;
-  let last: Uint8Array = new Uint8Array(0);
+  let open: readonly Behind[] = request.candidates.map((cluster) => {
+    return { cluster, marker: null, heldBytes: 0 };
+  });
   for (let page = 0; page < mostPages; page += 1) {
-    const expectedBytes = await hold.expect(mostUploads);
-    const response = await ports.upstream.send(
-      cluster,
-      upstreamRequest(request, { query: uploadListQuery(list.prefix, marker) }),
-      request.signal,
+    const asked = await askHeld(
+      open,
+      async ({ cluster, marker }, signal) => {
+        const sent = upstreamRequest(request, { query: uploadListQuery(list.prefix, marker) });
+        return await listReply(await ports.upstream.send(cluster, sent, signal), cluster, request);
+      },
+      hold,
     );
-    if (response.status !== 200) return await listRefusal(response, cluster, request);
-    const document = await readHeld(response, hold, expectedBytes);
-    const reading = readUploadPage(document);
-    if (reading.kind === "error") throw unreadable("a list of uploads", reading.fault);
-    choice.add(
-      reading.uploads.map((upload) => ({ ...upload, place: placeOf(cluster, upload.uploadId) })),
-    );
-    // What is chosen of all pages is not more than one of them.
-    hold.give(last.length);
-    last = document;
-    const { next } = reading;
-    if (next === null) return null;
-    if (next.key === marker?.key && next.uploadId === marker.uploadId)
-      throw unreadable("a list of uploads", "stalled");
-    marker = next;
+    if (asked.kind === "refused") return asked.answer;
+    const places = open;
+    const next = await readTogether(asked.responses, async (response, index) => {
+      const place = places[index];
+      if (place === undefined) throw new S3Error("InternalError");
+      const document = await readHeld(response, hold);
+      return readUploadsOf(place, document, { choice, hold });
+    });
+    open = next.filter((place) => place !== null);
+    if (open.length === 0) return null;
   }
   throw new S3Error("ServiceUnavailable", {
     message: "The bucket has more open uploads than one request can list, ask with a prefix",
   });
+}
+
+/** Where the cluster goes on; `null` where that was its last page. */
+function readUploadsOf(
+  { cluster, marker, heldBytes }: Behind,
+  document: Uint8Array,
+  to: { readonly choice: UploadChoice; readonly hold: ListHold },
+): Behind | null {
+  const reading = readUploadPage(document);
+  if (reading.kind === "error") throw unreadable("a list of uploads", reading.fault);
+  to.choice.add(
+    reading.uploads.map((upload) => ({ ...upload, place: placeOf(cluster, upload.uploadId) })),
+  );
+  // What is chosen of all pages is not more than one of them.
+  to.hold.give(heldBytes);
+  const { next } = reading;
+  if (next === null) return null;
+  if (next.key === marker?.key && next.uploadId === marker.uploadId)
+    throw unreadable("a list of uploads", "stalled");
+  return { cluster, marker: next, heldBytes: document.length };
 }
 
 // A cluster's id holds no blank, so that places order by cluster first.

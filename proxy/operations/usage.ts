@@ -1,12 +1,13 @@
 // Ceph RGW's usage of the caller, GetUsage: of all clusters, added up. Told only where every cluster
 // is an RGW that knows the caller, since the usage of the proxy's own user is nobody's business.
 
-import type { UpstreamResponse } from "../placement/ports.ts";
+import type { CancelSignal, UpstreamResponse } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { usageDocument } from "../s3/usage-document.ts";
-import type { XmlElement } from "../s3/xml.ts";
 import { readXml } from "../s3/xml.ts";
+import type { Reply } from "./asked-together.ts";
+import { askTogether, readTogether } from "./asked-together.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import {
   discard,
@@ -34,46 +35,55 @@ export async function getUsage(
   }
   const [only, ...others] = clusters;
   if (only !== undefined && others.length === 0) {
-    return passOn(await send(only, request, ports), only);
+    return passOn(await send(only, request, { ports, signal: request.signal }), only);
   }
-  const said = await Promise.all(clusters.map((cluster) => askCluster(cluster, request, ports)));
-  const refused = said.find((answer) => answer.kind === "refused");
-  if (refused !== undefined) return refused.answer;
-  const roots = said.flatMap((answer) => (answer.kind === "usage" ? [answer.root] : []));
+  const asked = await askTogether(
+    clusters,
+    async (cluster, signal) => await askCluster(cluster, request, { ports, signal }),
+    request.signal,
+  );
+  if (asked.kind === "refused") return asked.answer;
+  const read = await readTogether(asked.responses, async (response) => {
+    const reading = readXml(await readDocument(response), { maxBytes: documentLimitBytes });
+    if (reading.kind === "document" && reading.root.name === "Usage") return reading.root;
+    throw doesNotTell(response);
+  });
+  const roots = read.filter((root) => root !== null);
   if (roots.length === 0) throw new S3Error("AccessDenied");
   return documentAnswer(usageDocument(roots), null);
 }
 
-type Said =
-  | { readonly kind: "usage"; readonly root: XmlElement }
-  /** The caller is nobody there. */
-  | { readonly kind: "stranger" }
-  | { readonly kind: "refused"; readonly answer: OperationAnswer };
+interface Asking {
+  readonly ports: OperationPorts;
+  readonly signal: CancelSignal;
+}
 
+/** `nothing`: the caller is nobody there. */
 async function askCluster(
   cluster: ClusterId,
   request: OperationRequest,
-  ports: OperationPorts,
-): Promise<Said> {
+  asking: Asking,
+): Promise<Reply> {
   let response: UpstreamResponse;
   try {
-    response = await send(cluster, request, ports);
+    response = await send(cluster, request, asking);
   } catch (caught) {
-    if (caught instanceof S3Error && caught.code === "AccessDenied") return { kind: "stranger" };
+    if (caught instanceof S3Error && caught.code === "AccessDenied") return { kind: "nothing" };
     throw caught;
   }
-  if (response.status === 403) {
-    await discard(response);
-    return { kind: "stranger" };
-  }
   const { status } = response;
-  if (status >= 400 && status < 500) return { kind: "refused", answer: passOn(response, cluster) };
-  const document = await readDocument(response);
-  const reading = status === 200 ? readXml(document, { maxBytes: documentLimitBytes }) : null;
-  if (reading?.kind === "document" && reading.root.name === "Usage") {
-    return { kind: "usage", root: reading.root };
+  if (status === 200) return { kind: "document", response };
+  if (status === 403) {
+    await discard(response);
+    return { kind: "nothing" };
   }
-  throw new S3Error("ServiceUnavailable", {
+  if (status >= 400 && status < 500) return { kind: "refused", answer: passOn(response, cluster) };
+  response.body.cancel();
+  throw doesNotTell(response);
+}
+
+function doesNotTell({ status }: UpstreamResponse): S3Error {
+  return new S3Error("ServiceUnavailable", {
     message: `A cluster does not tell the usage: status ${status}`,
   });
 }
@@ -81,7 +91,7 @@ async function askCluster(
 async function send(
   cluster: ClusterId,
   request: OperationRequest,
-  ports: OperationPorts,
+  { ports, signal }: Asking,
 ): Promise<UpstreamResponse> {
-  return await ports.upstream.send(cluster, upstreamRequest(request), request.signal);
+  return await ports.upstream.send(cluster, upstreamRequest(request), signal);
 }

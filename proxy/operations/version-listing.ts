@@ -2,7 +2,6 @@
 // that cluster's; where a bucket is on several, each key's versions are those of its visible copy.
 
 import { S3Error } from "../s3/errors.ts";
-import type { ClusterId } from "../s3/names.ts";
 import type {
   VersionListRequest,
   VersionPage,
@@ -18,9 +17,10 @@ import {
   versionListQuery,
 } from "../s3/version-list.ts";
 import { VersionMerge } from "../s3/version-merge.ts";
+import { readTogether } from "./asked-together.ts";
 import type { ListPorts, OperationAnswer, OperationRequest } from "./context.ts";
-import { heldList, readHeld } from "./held-list.ts";
-import { listRefusal } from "./list-refusal.ts";
+import { askHeld, heldList, readHeld } from "./held-list.ts";
+import { listReply } from "./list-refusal.ts";
 import type { ListHold } from "./list-room.ts";
 import {
   assertAbsenceKnown,
@@ -67,7 +67,7 @@ interface Asking {
 }
 
 type Refused = { readonly kind: "refused"; readonly answer: OperationAnswer };
-type Fetched = { readonly kind: "page"; readonly page: VersionPage } | Refused;
+type Fetched = { readonly kind: "pages"; readonly pages: readonly VersionPage[] } | Refused;
 
 type Starts = { readonly kind: "starts"; readonly positions: readonly VersionPosition[] } | Refused;
 
@@ -90,12 +90,12 @@ async function startsOf(list: VersionListRequest, plain: boolean, asking: Asking
     versionIdMarker: "",
     maxKeys: 1,
   };
-  const seen = await Promise.all(candidates.map((cluster) => pageOf(cluster, first, asking)));
-  const refused = seen.find((page) => page.kind === "refused");
-  if (refused !== undefined) return refused;
-  const holder = seen.findIndex(
-    (page) => page.kind === "page" && holdsKey(page.page, from.keyMarker),
+  const seen = await pagesOf(
+    candidates.map((_, cursor) => ({ ...first, cursor })),
+    asking,
   );
+  if (seen.kind === "refused") return seen;
+  const holder = seen.pages.findIndex((page) => holdsKey(page, from.keyMarker));
   return {
     kind: "starts",
     positions: candidates.map((_, index) =>
@@ -106,44 +106,39 @@ async function startsOf(list: VersionListRequest, plain: boolean, asking: Asking
 
 /** Feeds the merge until it has its page. Returns an upstream's error answer to pass on, if one. */
 async function fill(merge: VersionMerge, asking: Asking): Promise<OperationAnswer | null> {
-  const { candidates } = asking.request;
   for (let needs = merge.needs(); needs.length > 0; needs = merge.needs()) {
-    const pages = await Promise.all(
-      needs.map(async (need): Promise<Fetched> => {
-        const cluster = candidates[need.cursor];
-        if (cluster === undefined) throw new S3Error("InternalError");
-        return await pageOf(cluster, need, asking);
-      }),
-    );
-    const refused = pages.find((page) => page.kind === "refused");
-    if (refused !== undefined) return refused.answer;
+    const fetched = await pagesOf(needs, asking);
+    if (fetched.kind === "refused") return fetched.answer;
     for (const [index, { cursor }] of needs.entries()) {
-      const page = pages[index];
-      if (page?.kind !== "page") throw new S3Error("InternalError");
-      if (merge.feed(cursor, page.page) === "stalled")
+      if (merge.feed(cursor, fetched.pages[index] ?? nothing) === "stalled")
         throw unreadable("a list of versions", "stalled");
     }
   }
   return null;
 }
 
-async function pageOf(
-  cluster: ClusterId,
-  question: VersionQuestion,
+/** `cursor`: the index of the cluster. */
+async function pagesOf(
+  questions: readonly (VersionQuestion & { readonly cursor: number })[],
   { request, ports, hold }: Asking,
 ): Promise<Fetched> {
-  const expectedBytes = await hold.expect(question.maxKeys);
-  const response = await ports.upstream.send(
-    cluster,
-    upstreamRequest(request, { query: versionListQuery(question) }),
-    request.signal,
+  const asked = await askHeld(
+    questions,
+    async (question, signal) => {
+      const cluster = request.candidates[question.cursor];
+      if (cluster === undefined) throw new S3Error("InternalError");
+      const sent = upstreamRequest(request, { query: versionListQuery(question) });
+      return await listReply(await ports.upstream.send(cluster, sent, signal), cluster, request);
+    },
+    hold,
   );
-  if (response.status !== 200) {
-    const answer = await listRefusal(response, cluster, request);
-    if (answer !== null) return { kind: "refused", answer };
-    return { kind: "page", page: { items: [], truncated: false, next: null } };
-  }
-  const reading = readVersionPage(await readHeld(response, hold, expectedBytes));
-  if (reading.kind === "page") return reading;
-  throw unreadable("a list of versions", reading.fault);
+  if (asked.kind === "refused") return asked;
+  const pages = await readTogether(asked.responses, async (response) => {
+    const reading = readVersionPage(await readHeld(response, hold));
+    if (reading.kind === "page") return reading.page;
+    throw unreadable("a list of versions", reading.fault);
+  });
+  return { kind: "pages", pages: pages.map((page) => page ?? nothing) };
 }
+
+const nothing: VersionPage = { items: [], truncated: false, next: null };

@@ -3,6 +3,7 @@
 
 import fc from "fast-check";
 import t from "tap";
+import { Cancellation } from "../../proxy/gateway/cancellation.ts";
 import { readHeld } from "../../proxy/operations/held-list.ts";
 import { type ListHold, ListRoom } from "../../proxy/operations/list-room.ts";
 import type { ByteStream } from "../../proxy/placement/ports.ts";
@@ -14,8 +15,8 @@ const limits = { mostBytes: 1000 * kibibyte, mostBytesOfOne: 600 * kibibyte, wai
 function open() {
   const clock = handClock();
   const room = new ListRoom(clock.timers, limits);
-  const ending = new AbortController();
-  return { clock, room, ending, list: (who: string) => room.open(who, ending.signal) };
+  const ending = new Cancellation();
+  return { clock, room, ending, list: (who: string) => room.open(who, ending) };
 }
 
 /** An answer of so many pieces of 10 KiB; `read` counts those that were taken from it. */
@@ -45,10 +46,10 @@ async function isDone(work: Promise<unknown>): Promise<boolean> {
   return done;
 }
 
-/** Of 100 KiB: rows are counted as half a KiB each. */
-const hundred = async (hold: ListHold): Promise<number> => await hold.expect(200);
+/** KiB that have arrived. */
+const hundred = async (hold: ListHold): Promise<void> => await hold.take(100 * kibibyte);
 
-t.test("a list waits before it asks, its turn comes, and the eldest goes beyond", async (t) => {
+t.test("what has arrived waits for room, its turn comes, and the eldest goes beyond", async (t) => {
   const { room, list } = open();
   const [a, b, c, d] = [list("1"), list("2"), list("3"), list("4")] as const;
   for (let n = 0; n < 5; n += 1) await Promise.all([hundred(a), hundred(b)]);
@@ -92,18 +93,17 @@ t.test("a document is read as far as there is room, and no further", async (t) =
   const reader = list("3");
   full.give(200 * kibibyte);
   const { seen, response } = answerOf(30);
-  const expected = await hundred(reader);
-  const reading = readHeld(response, reader, expected);
+  const reading = readHeld(response, reader);
   t.notOk(await isDone(reading));
-  t.equal(seen.read, 10, "what was expected, and the piece that waits");
+  t.equal(seen.read, 10, "what there is room for, and the piece that waits");
   full.give(100 * kibibyte);
   t.notOk(await isDone(reading));
   t.equal(seen.read, 20);
   full.end();
   t.equal((await reading).length, 300 * kibibyte);
   const short = answerOf(3);
-  await readHeld(short.response, reader, await hundred(reader));
-  t.equal(reader.heldBytes, 330 * kibibyte, "what was expected and did not come is given back");
+  await readHeld(short.response, reader);
+  t.equal(reader.heldBytes, 330 * kibibyte, "no more than has come");
   beyond.end();
   reader.end();
   t.equal(room.takenBytes, 0);
@@ -122,7 +122,7 @@ t.test("who waits too long comes back later, who leaves or has ended is forgotte
   await t.rejects(waits, { code: "SlowDown", retryAfterSeconds: 1 });
   const failing = list("4");
   const { seen, response } = answerOf(3);
-  const [one, two] = [hundred(failing), readHeld(response, failing, 0)];
+  const [one, two] = [hundred(failing), readHeld(response, failing)];
   t.notOk(await isDone(Promise.race([one, two])));
   failing.end();
   await t.rejects(one, { message: "The list has ended" });
@@ -141,32 +141,109 @@ t.test("who waits too long comes back later, who leaves or has ended is forgotte
   t.equal(room.takenBytes, 0);
 });
 
-t.test("whatever comes in whatever order, all that wait come to their end", async (t) => {
-  const lists = fc.array(
-    fc.record({
-      who: fc.constantFrom("1", "2", "3"),
-      takes: fc.array(fc.integer({ min: 1, max: 700 }), { maxLength: 4 }),
-    }),
-    { maxLength: 12 },
-  );
+t.test("a list that has nothing yet takes no room, and begins when there is some", async (t) => {
+  const { clock, room, list, ending } = open();
+  const hung = Array.from({ length: 100 }, () => list("1"));
+  await Promise.all(hung.map(async (hold) => await hold.begin()));
+  t.equal(room.takenBytes, 0, "whatever their clusters do");
+  const [own, other] = [list("1"), list("2")];
+  for (let n = 0; n < 6; n += 1) await hundred(own);
+  const mine = list("1");
+  const begins = mine.begin();
+  t.notOk(await isDone(begins), "the caller's share is full");
+  for (let n = 0; n < 4; n += 1) await hundred(other);
+  const fourth = list("4");
+  const waits = fourth.begin();
+  t.notOk(await isDone(waits), "the room is full, and who has nothing does not go beyond it");
+  const reader = list("3");
+  t.ok(await isDone(hundred(reader)), "one that began later, and has an answer, does");
+  other.end();
+  t.ok(await isDone(waits));
+  t.notOk(await isDone(begins));
+  own.end();
+  t.ok(await isDone(begins));
+  t.equal(room.takenBytes, 100 * kibibyte, "to begin takes nothing");
+  reader.end();
+  for (let n = 0; n < 5; n += 1) await Promise.all([hundred(mine), hundred(fourth)]);
+  const slow = list("5").begin();
+  t.notOk(await isDone(slow));
+  clock.pass(limits.waitMs);
+  await t.rejects(slow, { code: "SlowDown" });
+  const failing = list("6");
+  const ended = failing.begin();
+  t.notOk(await isDone(ended));
+  failing.end();
+  await t.rejects(ended, { message: "The list has ended" });
+  const left = list("7").begin();
+  t.notOk(await isDone(left));
+  ending.abort(new Error("gone"));
+  await t.rejects(left, { message: "gone" });
+  for (const hold of [mine, fourth, ...hung]) hold.end();
+  t.equal(room.takenBytes, 0);
+});
+
+t.test(
+  "one that went beyond and asks for more lets the next go beyond, up to a share",
+  async (t) => {
+    const { room, list } = open();
+    const [full, half] = [list("1"), list("2")];
+    for (let n = 0; n < 5; n += 1) await Promise.all([hundred(full), hundred(half)]);
+    const lists = Array.from({ length: 8 }, (_, index) => list(`other ${index}`));
+    const takes = lists.map(async (hold) => await hundred(hold));
+    const done = async (): Promise<number> => {
+      const all = await Promise.all(takes.map(async (take) => await isDone(take)));
+      return all.filter((is) => is).length;
+    };
+    for (const [index, hold] of lists.entries()) {
+      t.equal(await done(), Math.min(index + 1, 7));
+      hold.ask();
+    }
+    t.equal(room.takenBytes, limits.mostBytes + 700 * kibibyte);
+    half.end();
+    full.end();
+    t.equal(await done(), 8);
+    for (const hold of lists) hold.end();
+    t.equal(room.takenBytes, 0);
+  },
+);
+
+t.test("however documents come, all lists come to their end within bounds", async (t) => {
+  // A list has rounds, a round documents, a document pieces of so many KiB.
+  const pieces = fc.array(fc.integer({ min: 1, max: 64 }), { maxLength: 12 });
+  const rounds = fc.array(fc.array(pieces, { minLength: 1, maxLength: 3 }), { maxLength: 3 });
+  const lists = fc.array(fc.record({ who: fc.constantFrom("1", "2", "3"), rounds }), {
+    maxLength: 20,
+  });
+  const sizeOf = (all: readonly (readonly (readonly number[])[])[]): number =>
+    all.flat(2).reduce((a, b) => a + b, 0);
   await fc.assert(
-    fc.asyncProperty(lists, async (wanted) => {
+    fc.asyncProperty(lists, fc.scheduler(), async (wanted, scheduler) => {
       const { room, list } = open();
-      const largest = Math.max(0, ...wanted.map(({ takes }) => takes.reduce((a, b) => a + b, 0)));
+      const largest = Math.max(0, ...wanted.map(({ rounds }) => sizeOf(rounds)));
       let most = 0;
-      await Promise.all(
-        wanted.map(async ({ who, takes }) => {
+      const all = Promise.all(
+        wanted.map(async ({ who, rounds }) => {
           const hold = list(who);
-          for (const rows of takes) {
-            await hold.expect(rows * 2);
-            most = Math.max(most, room.takenBytes);
-            await new Promise((resolve) => setImmediate(resolve));
+          await hold.begin();
+          for (const documents of rounds) {
+            hold.ask();
+            await scheduler.schedule(Promise.resolve());
+            await Promise.all(
+              documents.map(async (document) => {
+                for (const size of document) {
+                  await hold.take(size * kibibyte);
+                  most = Math.max(most, room.takenBytes);
+                  await scheduler.schedule(Promise.resolve());
+                }
+              }),
+            );
           }
           hold.end();
         }),
       );
-      const leastPages = 4 * 64 * kibibyte;
-      return room.takenBytes === 0 && most <= limits.mostBytes + largest * kibibyte + leastPages;
+      await scheduler.waitFor(all);
+      const bound = limits.mostBytes + limits.mostBytesOfOne + largest * kibibyte;
+      return room.takenBytes === 0 && most <= bound;
     }),
     { numRuns: 60 },
   );
