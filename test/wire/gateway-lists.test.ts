@@ -1,14 +1,18 @@
 // Lists of a spread bucket: one exact, ordered list whatever the page size, delimiter and version of
 // the API, with tokens that are Headgate's own.
 
+import { once } from "node:events";
+import { createServer } from "node:http";
 import {
   CreateBucketCommand,
+  ListMultipartUploadsCommand,
   ListObjectsCommand,
   ListObjectsV2Command,
+  ListObjectVersionsCommand,
   PutObjectCommand,
   type S3Client,
 } from "@aws-sdk/client-s3";
-import t from "tap";
+import t, { type Test } from "tap";
 import { startTestHeadgate } from "../support/headgate.ts";
 import { openScene } from "../support/rgw-scene.ts";
 
@@ -147,3 +151,41 @@ t.test(
     }
   },
 );
+
+/** A cluster that has every bucket and refuses every list, at a length that no connection holds unread. */
+async function refusing(t: Test): Promise<string> {
+  const document = `<Error><Code>AccessDenied</Code><Message>${"x".repeat(400_000)}</Message></Error>`;
+  const server = createServer((request, response) => {
+    const headers = { "content-type": "application/xml", "content-length": document.length };
+    if (request.method === "HEAD") response.writeHead(200);
+    else response.writeHead(403, headers);
+    response.end(request.method === "HEAD" ? "" : document);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("No port");
+  return `http://127.0.0.1:${address.port}`;
+}
+
+t.test("where all clusters refuse a list no answer keeps a connection", async (t) => {
+  const { client } = await startTestHeadgate(t, {
+    endpoints: { a: await refusing(t), b: await refusing(t) },
+    settings: "upstream: { max_sockets_per_endpoint: 1 }",
+  });
+  const s3 = client({ maxAttempts: 1 });
+  const input = { Bucket: "found-there" };
+  for (let n = 0; n < 2; n += 1) {
+    for (const send of [
+      async () => await s3.send(new ListObjectsV2Command(input)),
+      async () => await s3.send(new ListObjectVersionsCommand(input)),
+      async () => await s3.send(new ListMultipartUploadsCommand(input)),
+    ]) {
+      await t.rejects(send(), { name: "AccessDenied" });
+    }
+  }
+});
