@@ -5,6 +5,8 @@
 // uploads come in the order of `key.id` (upload-list.ts).
 
 import { Buffer } from "node:buffer";
+import type { VersionPage } from "./version-list.ts";
+import { childOf } from "./xml.ts";
 
 /** The longest key S3 takes, in bytes of UTF-8. */
 const maxKeyBytes = 1024;
@@ -47,4 +49,12 @@ export function upstreamDelimiter(prefix: string, delimiter: string): string {
  */
 export function isFoundAsMarker(versionId: string): boolean {
   return versionId !== "null";
+}
+
+/**
+ * Whether the page says that an RGW wrote it, which behind a key alone lists the key's versions too: where
+ * none come, none are there. Only an RGW gives a version a type. AWS would step over them.
+ */
+export function keepsVersions({ items }: VersionPage): boolean {
+  return items.some((item) => item.kind === "version" && childOf(item.node, "Type") !== null);
 }

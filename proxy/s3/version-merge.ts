@@ -3,7 +3,12 @@
 // give. A key's versions are those of the first cluster that has the key; elsewhere it is shadowed. No I/O.
 
 import { commonPrefixOf, compareKeys } from "./listing.ts";
-import { isFoundAsMarker, lastKeyUnder, upstreamDelimiter } from "./rgw-list-habits.ts";
+import {
+  isFoundAsMarker,
+  keepsVersions,
+  lastKeyUnder,
+  upstreamDelimiter,
+} from "./rgw-list-habits.ts";
 import type {
   VersionItem,
   VersionListRequest,
@@ -44,7 +49,7 @@ export class VersionMerge {
   needs(): readonly VersionNeed[] {
     const left = this.#maxKeys - this.#items.length;
     const waiting = [...this.#cursors.entries()].filter(([, cursor]) => cursor.isWaiting);
-    const isFull = left === 0 && this.#maxKeys > 0;
+    const isFull = this.#maxKeys > 0 && (left === 0 || this.#isAsGiven());
     // A full page asks on only where it is not known whether anything new follows.
     const isKnown = ({ head, isWaiting, mayEnd }: VersionCursor): boolean =>
       head !== null || (isWaiting && !mayEnd);
@@ -69,6 +74,12 @@ export class VersionMerge {
     return { items: this.#items, truncated: this.#maxKeys > 0 && more };
   }
 
+  /** The longest page cannot be asked for with more, so that one cluster's is passed a little short. */
+  #isAsGiven(): boolean {
+    const isLongest = this.#maxKeys === mostRows && this.#cursors.length === 1;
+    return isLongest && this.#items.length * 2 >= mostRows;
+  }
+
   #give(): void {
     while (this.#items.length < this.#maxKeys) {
       let front: { readonly cursor: VersionCursor; readonly item: VersionItem } | null = null;
@@ -89,23 +100,34 @@ export class VersionMerge {
   }
 }
 
-/** Goes on behind a position; or reads a key's own versions first, up to the one of the marker and on. */
+/** What is asked next. */
 type Step =
   | ({ readonly kind: "behind" } & VersionPosition)
-  | {
-      readonly kind: "own";
-      readonly key: string;
-      readonly sought: string;
-      /** The version behind which to ask; `""`: from the newest. */
-      readonly behind: string;
-    };
+  | SeekStep
+  /** Behind the version sought, should the cluster find it; else it is sought on from there. */
+  | { readonly kind: "jump"; readonly seek: SeekStep };
 
-type OwnStep = Extract<Step, { kind: "own" }>;
+/**
+ * Reads a key's versions, newest first, up to the one sought and on. A client that deletes what a page lists
+ * goes on behind a version that is gone, which an RGW takes for the key's last one. An RGW gives a key's
+ * versions behind the key alone: one question finds the version and reads on. `""` sought: all of them.
+ */
+interface SeekStep {
+  readonly kind: "seek";
+  readonly key: string;
+  readonly sought: string;
+  readonly from: VersionPosition;
+  /** Versions of the key were seen before these. */
+  readonly isOn: boolean;
+  /** What comes behind the key: the cluster steps over its versions, so that they are listed alone. */
+  readonly rest: VersionPage | null;
+}
 
-// Versions of one key that are looked through in one go. Where `null` ends a page, the next one begins behind the
-// version before it; and most keys have few, but many that begin like them.
-const fewestOwn = 2;
-const mostOwn = 100;
+/** So many versions of its key stand before most versions. */
+const spareRows = 8;
+const mostRows = 1000;
+/** How many pages without rows are read over. */
+const maxEmptyPages = 10;
 
 /** What one cluster gives, in order. */
 class VersionCursor {
@@ -115,6 +137,7 @@ class VersionCursor {
   #at = 0;
   /** `null`: nothing follows. */
   #step: Step | null;
+  #emptyPages = 0;
   /** What comes up to and including this text is not wanted. */
   #floor = "";
   /** The last item that came, and whether it was rolled up here, so that more of it may follow. */
@@ -123,11 +146,9 @@ class VersionCursor {
   constructor(start: VersionPosition, { request, plain }: VersionMergeOptions) {
     this.#request = request;
     this.#plain = plain;
-    const { keyMarker: key, versionIdMarker: sought } = start;
-    const isOwn = sought !== "" && !(plain && sought === "null");
-    // A client that deletes what a page lists goes on behind a version that is gone, which an RGW takes for
-    // the key's last one.
-    this.#step = isOwn ? { kind: "own", key, sought, behind: "" } : this.#behind(start, null);
+    const { keyMarker, versionIdMarker: sought } = start;
+    const isSought = sought !== "" && !(plain && sought === "null");
+    this.#step = isSought ? seekIn(keyMarker, sought, "") : this.#behind(start, null);
   }
 
   get head(): VersionItem | null {
@@ -140,7 +161,7 @@ class VersionCursor {
 
   /** Whether what follows may be nothing but what was given already, here or by another cluster. */
   get mayEnd(): boolean {
-    if (this.#last === null || this.#step?.kind === "own") return true;
+    if (this.#last === null) return true;
     const { item, isFolded } = this.#last;
     return isFolded || (item.kind === "version" && compareKeys(item.text, this.#floor) <= 0);
   }
@@ -148,15 +169,19 @@ class VersionCursor {
   question(maxKeys: number): VersionQuestion {
     const { prefix, delimiter } = this.#request;
     const step = this.#step;
-    if (step?.kind !== "own") {
-      const { keyMarker = "", versionIdMarker = "" } = step ?? {};
-      const asked = upstreamDelimiter(prefix, delimiter);
-      return { prefix, delimiter: asked, keyMarker, versionIdMarker, maxKeys };
+    const asked = { prefix, delimiter: upstreamDelimiter(prefix, delimiter), maxKeys };
+    if (step === null || maxKeys === 0) return { ...asked, keyMarker: "", versionIdMarker: "" };
+    if (step.kind === "behind") {
+      const { keyMarker, versionIdMarker } = step;
+      return { ...asked, keyMarker, versionIdMarker };
     }
-    const marker = step.behind === "" ? "" : step.key;
-    const most = Math.min(Math.max(fewestOwn, maxKeys), mostOwn);
-    const position = { keyMarker: marker, versionIdMarker: step.behind };
-    return { prefix: step.key, delimiter: "", ...position, maxKeys: most };
+    if (step.kind === "jump") {
+      const { key, sought } = step.seek;
+      return { ...asked, keyMarker: key, versionIdMarker: sought };
+    }
+    const rows = step.isOn ? mostRows : Math.min(maxKeys + spareRows, mostRows);
+    if (step.rest === null) return { ...asked, ...step.from, maxKeys: rows };
+    return { prefix: step.key, delimiter: "", ...step.from, maxKeys: rows };
   }
 
   take(): void {
@@ -175,50 +200,62 @@ class VersionCursor {
       this.#step = null;
       return "taken";
     }
+    const asked = JSON.stringify(this.question(1));
     this.#items = this.#items.slice(this.#at);
     this.#at = 0;
-    this.#step = step.kind === "own" ? this.#feedOwn(step, page) : this.#feedBehind(step, page);
-    return JSON.stringify(step) === JSON.stringify(this.#step) ? "stalled" : "taken";
+    this.#step = this.#stepAfter(step, page);
+    const isSame = this.#step !== null && JSON.stringify(this.question(1)) === asked;
+    return isSame || this.#emptyPages > maxEmptyPages ? "stalled" : "taken";
   }
 
-  #feedOwn(step: OwnStep, page: VersionPage): Step {
-    const { key, sought } = step;
-    const end = page.items.findIndex(({ text }) => text !== key);
+  #stepAfter(step: Step, page: VersionPage): Step | null {
+    const { items, truncated, next } = page;
+    if (truncated && items.length === 0) {
+      this.#emptyPages += 1;
+      if (next === null) return step;
+      return step.kind === "seek" ? { ...step, from: next } : { kind: "behind", ...next };
+    }
+    if (step.kind === "seek") return this.#feedSeek(step, page);
+    // A version that the cluster does not find: all that is left of the key would be stepped over.
+    if (step.kind === "jump" && items[0]?.text !== step.seek.key) return step.seek;
+    return this.#feedBehind(page);
+  }
+
+  #feedSeek(step: SeekStep, page: VersionPage): Step | null {
+    const { key, sought, rest } = step;
+    const end = page.items.findIndex((item) => !isVersionOf(item, key));
     const own = end === -1 ? page.items : page.items.slice(0, end);
+    const isWhole = end !== -1 || !page.truncated;
     const at = own.findIndex((item) => versionIdOf(item) === sought);
-    const last = own.at(-1);
-    if (page.truncated && end === -1 && last !== undefined) {
-      const position = { keyMarker: key, versionIdMarker: versionIdOf(last) };
-      if (at === -1) {
-        return isFoundAsMarker(sought)
-          ? { kind: "behind", keyMarker: key, versionIdMarker: sought }
-          : { ...step, behind: position.versionIdMarker };
-      }
-      for (const item of own.slice(at + 1)) this.#push(item, false);
-      // Alone on its page nothing stands before it: the cluster's own reading of it is all there is.
-      return own.length === 1 ? { kind: "behind", ...position } : this.#behind(position, page);
+    const isFirst = !step.isOn && step.from.versionIdMarker === "";
+    if (rest === null && own.length === 0 && isFirst && !keepsVersions(page)) {
+      const from = { keyMarker: "", versionIdMarker: "" };
+      return { ...step, from, rest: page };
     }
-    // Where the version is gone, so is all that a client wanted of those before it, or it comes twice.
-    if (at !== -1 || step.behind === "") {
-      for (const item of own.slice(at + 1)) this.#push(item, false);
+    if (at === -1 && sought !== "") {
+      if (!isWhole) return seekOn(step, own);
+      // It is gone, and nobody knows what stood behind it: rather twice than not at all.
+      if (step.isOn) return { ...seekIn(key, "", ""), rest, from: startOf(step) };
     }
-    return this.#behind({ keyMarker: key, versionIdMarker: "" }, page);
+    if (rest === null) return this.#feedBehind({ ...page, items: page.items.slice(at + 1) }, page);
+    const left = { ...page, items: own.slice(at + 1), truncated: !isWhole };
+    const next = this.#feedBehind(left, { ...page, items: own });
+    return isWhole ? this.#feedBehind(rest) : next;
   }
 
-  #feedBehind(step: Step, page: VersionPage): Step | null {
+  /** Takes the items of a page; `whole`: with those before them, which were given or not wanted. */
+  #feedBehind(page: VersionPage, whole = page): Step | null {
     const { prefix, delimiter } = this.#request;
     for (const item of page.items) {
       const rolled = commonPrefixOf(item.text, prefix, delimiter);
       this.#push(rolled === null ? item : { kind: "prefix", text: rolled }, rolled !== null);
     }
     if (!page.truncated) return null;
-    if (page.items.length === 0)
-      return page.next === null ? step : { kind: "behind", ...page.next };
-    const { item } = this.#last ?? {};
-    if (item === undefined) return step;
+    const item = page.items.length === 0 ? whole.items.at(-1) : this.#last?.item;
+    if (item === undefined) return this.#step;
     return item.kind === "prefix"
-      ? this.#behind({ keyMarker: lastKeyUnder(item.text), versionIdMarker: "" }, page)
-      : this.#behind({ keyMarker: item.text, versionIdMarker: versionIdOf(item) }, page);
+      ? this.#behind({ keyMarker: lastKeyUnder(item.text), versionIdMarker: "" }, whole)
+      : this.#behind({ keyMarker: item.text, versionIdMarker: versionIdOf(item) }, whole);
   }
 
   /** The step that goes on there, at the end of that page. */
@@ -230,9 +267,13 @@ class VersionCursor {
       this.#raise(keyMarker);
       return { kind: "behind", keyMarker, versionIdMarker: "" };
     }
-    const before = page === null ? "" : lastFound(page);
+    // Alone on its page nothing stands before it: the cluster's own reading of it is all there is.
+    const before = page === null ? "" : lastFound(page.items);
+    const isAlone = before === "" && page?.items.length === 1;
+    if (isAlone && this.#step?.kind === "seek")
+      return { kind: "behind", keyMarker, versionIdMarker };
     const isWanted = compareKeys(keyMarker, this.#floor) > 0;
-    if (isWanted) return { kind: "own", key: keyMarker, sought: "null", behind: before };
+    if (isWanted) return seekIn(keyMarker, versionIdMarker, before);
     return { kind: "behind", keyMarker, versionIdMarker: before || versionIdMarker };
   }
 
@@ -249,8 +290,32 @@ class VersionCursor {
   }
 }
 
-/** The last version of the page's last key that can be a marker; `""`: none of them. */
-function lastFound({ items }: VersionPage): string {
+function seekIn(key: string, sought: string, behind: string): SeekStep {
+  const from = { keyMarker: key, versionIdMarker: behind };
+  return { kind: "seek", key, sought, from, isOn: false, rest: null };
+}
+
+/** From where a key's versions come from the newest on. */
+function startOf({ key, rest }: SeekStep): VersionPosition {
+  return { keyMarker: rest === null ? key : "", versionIdMarker: "" };
+}
+
+/** The version is not among these of its key, and more follow. */
+function seekOn(step: SeekStep, own: readonly VersionItem[]): Step {
+  const last = own.at(-1);
+  const versionIdMarker = lastFound(own) || (last === undefined ? "" : versionIdOf(last));
+  const seek = { ...step, from: { keyMarker: step.key, versionIdMarker }, isOn: true };
+  // Only an RGW got here without `rest`: others may refuse a version that they do not have.
+  const mayJump = !step.isOn && step.rest === null && isFoundAsMarker(step.sought);
+  return mayJump ? { kind: "jump", seek } : seek;
+}
+
+function isVersionOf(item: VersionItem, key: string): boolean {
+  return item.kind === "version" && item.text === key;
+}
+
+/** The last version of the last key that can be a marker; `""`: none of them. */
+function lastFound(items: readonly VersionItem[]): string {
   const key = items.at(-1)?.text;
   const own = items.filter((item) => item.text === key).map(versionIdOf);
   return own.findLast((id) => id !== "" && isFoundAsMarker(id)) ?? "";

@@ -238,7 +238,11 @@ function versionsDocument(held: HeldLists, text: Parameter): string {
     ...page.map((row) =>
       row.kind === "prefix"
         ? group("CommonPrefixes", [element("Prefix", row.key)])
-        : group("Version", [element("Key", row.key), element("VersionId", row.version)]),
+        : group("Version", [
+            element("Key", row.key),
+            element("VersionId", row.version),
+            held.habits.has("keyMarkerKeepsVersions") ? element("Type", "Normal") : "",
+          ]),
     ),
   ]);
 }

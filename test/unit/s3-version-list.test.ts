@@ -136,41 +136,104 @@ t.test("behind a key alone its versions are left out, should they come again", a
   t.strictSame(textsOf(merge), ["l"]);
 });
 
-t.test("behind null of a versioned key the key's own versions are read first", async (t) => {
-  const from = { keyMarker: "k", versionIdMarker: "null" };
-  const merge = new VersionMerge({ request, starts: [from], plain: false });
-  const own = { cursor: 0, prefix: "k", delimiter: "", maxKeys: 2 };
-  t.strictSame(merge.needs(), [{ ...own, keyMarker: "", versionIdMarker: "" }]);
-  merge.feed(0, answered(true, versions("k 2", "k null")));
-  t.strictSame(merge.needs(), [{ ...own, keyMarker: "k", versionIdMarker: "2" }]);
-  merge.feed(0, answered(true, versions("k null", "k 1", "kk 5")));
-  const rest = { cursor: 0, prefix: "", delimiter: "", maxKeys: 1 };
-  t.strictSame(merge.needs(), [{ ...rest, keyMarker: "k", versionIdMarker: "" }]);
-  merge.feed(0, answered(true, versions("k 2")));
-  merge.feed(0, answered(true, versions("kk 5")));
-  t.strictSame(textsOf(merge), ["k", "kk"]);
-  const plain = new VersionMerge({ request, starts: [from], plain: true });
-  t.match(plain.needs(), [{ keyMarker: "k", versionIdMarker: "" }], "it has no others");
+/** Versions as an RGW writes them. */
+function typed(...rows: readonly string[]): string {
+  return versions(...rows).replaceAll("</Version>", "<Type>Normal</Type></Version>");
+}
+
+function behind(sought: string, maxKeys = 2): VersionMerge {
+  const from = { keyMarker: "k", versionIdMarker: sought };
+  return new VersionMerge({ request: { ...request, maxKeys }, starts: [from], plain: false });
+}
+
+t.test(
+  "a page behind a version is one question to a cluster that gives its key again",
+  async (t) => {
+    const merge = behind("2");
+    const need = { cursor: 0, prefix: "", delimiter: "", keyMarker: "k", versionIdMarker: "" };
+    t.strictSame(merge.needs(), [{ ...need, maxKeys: 10 }], "and most keys have few");
+    merge.feed(0, answered(true, typed("k 3", "k 2", "k 1", "kk 5")));
+    t.match(merge.result(), { items: [{ text: "k" }, { text: "kk" }], truncated: true });
+    for (const [sought, page, texts] of [
+      ["null", answered(true, typed("l null", "m null")), ["l", "m"]],
+      ["null", answered(true, typed("k 2", "k null", "k 1", "l 1")), ["k", "l"]],
+      ["gone", answered(false, typed("k 2", "k 1")), ["k", "k"]],
+      ["gone", answered(true, typed("k 2", "l 1")), ["k", "l"]],
+    ] as const) {
+      const other = behind(sought);
+      other.feed(0, page);
+      t.strictSame(textsOf(other), texts, sought);
+    }
+    const plain = new VersionMerge({
+      request,
+      starts: [{ keyMarker: "k", versionIdMarker: "null" }],
+      plain: true,
+    });
+    t.match(
+      plain.needs(),
+      [{ keyMarker: "k", versionIdMarker: "", maxKeys: 2 }],
+      "it has no others",
+    );
+  },
+);
+
+t.test("a version behind many is asked for, and sought on where that gives nothing", async (t) => {
+  const found = behind("2");
+  found.feed(0, answered(true, typed("k 9", "k 8")));
+  t.match(found.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "2" }]);
+  found.feed(0, answered(false, typed("k 1", "l 1")));
+  t.strictSame(textsOf(found), ["k", "l"]);
+  const lost = behind("2");
+  lost.feed(0, answered(true, typed("k 9", "k 8")));
+  lost.feed(0, answered(false, typed("l 1")));
+  t.match(lost.needs(), [{ keyMarker: "k", versionIdMarker: "8", maxKeys: 1000 }]);
+  lost.feed(0, answered(true, typed("k 7", "l 1")));
+  t.match(lost.needs(), [{ keyMarker: "k", versionIdMarker: "" }], "gone: from the newest on");
+  lost.feed(0, answered(true, typed("k 9", "k 8")));
+  t.strictSame(textsOf(lost), ["k", "k"]);
+  const old = behind("null");
+  old.feed(0, answered(true, typed("k 9", "k 8")));
+  t.match(old.needs(), [{ keyMarker: "k", versionIdMarker: "8" }], "never asked for behind null");
+  old.feed(0, answered(true, typed("k 7", "k null")));
+  t.match(old.needs(), [{ keyMarker: "k", versionIdMarker: "7" }]);
+  old.feed(0, answered(true, typed("k null", "k 1", "l 1")));
+  t.strictSame(textsOf(old), ["k", "l"]);
 });
 
-t.test("behind a version that is gone all that is left of its key comes", async (t) => {
-  const from = { keyMarker: "k", versionIdMarker: "3" };
-  const gone = new VersionMerge({ request, starts: [from], plain: false });
-  gone.feed(0, answered(false, versions("k 2", "k 1", "kk 5")));
-  t.match(gone.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "", maxKeys: 1 }]);
-  gone.feed(0, answered(false, versions("kk 5")));
-  t.strictSame(textsOf(gone), ["k", "k"]);
-  t.equal(gone.result()?.truncated, true);
-  const old = new VersionMerge({ request, starts: [from], plain: false });
-  old.feed(0, answered(true, versions("k 9", "k 8")));
-  t.match(old.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "3" }], "not looked for");
-  const alone = new VersionMerge({
-    request,
-    starts: [{ keyMarker: "k", versionIdMarker: "null" }],
-    plain: false,
-  });
-  alone.feed(0, answered(true, versions("k null")));
+t.test("a cluster that steps over a key is asked for the key's versions alone", async (t) => {
+  const merge = behind("null");
+  merge.feed(0, answered(true, versions("l null", "m null")));
+  t.match(merge.needs(), [{ prefix: "k", keyMarker: "", versionIdMarker: "" }]);
+  merge.feed(0, answered(true, versions("k 2", "k null", "kk 5")));
+  t.strictSame(textsOf(merge), ["l", "m"], "nothing stood behind it");
+  const more = behind("null", 3);
+  more.feed(0, answered(true, versions("l null", "m null")));
+  more.feed(0, answered(true, versions("k null", "k 1", "kk 5")));
+  t.strictSame(textsOf(more), ["k", "l", "m"]);
+  const alone = behind("null");
+  alone.feed(0, answered(true, typed("k null")));
   t.match(alone.needs(), [{ prefix: "", keyMarker: "k", versionIdMarker: "null" }]);
+});
+
+t.test("a page without rows is read over wherever it comes, but not for ever", async (t) => {
+  const empty = (key: string, version: string): VersionPage =>
+    answered(
+      true,
+      `<NextKeyMarker>${key}</NextKeyMarker><NextVersionIdMarker>${version}</NextVersionIdMarker>`,
+    );
+  const merge = behind("null");
+  t.equal(merge.feed(0, empty("k", "3")), "taken");
+  t.match(merge.needs(), [{ keyMarker: "k", versionIdMarker: "3" }]);
+  merge.feed(0, answered(false, typed("k null", "k 1")));
+  t.strictSame(textsOf(merge), ["k"]);
+  t.equal(
+    behind("null").feed(0, answered(true, "")),
+    "stalled",
+    "it does not say where it goes on",
+  );
+  const endless = behind("2");
+  const fed = Array.from({ length: 11 }, (_, at) => endless.feed(0, empty("k", `e${at}`)));
+  t.strictSame(fed, [...Array.from({ length: 10 }, () => "taken"), "stalled"]);
 });
 
 t.test("a full page asks on where another cluster's key may be all that follows", async (t) => {
