@@ -3,15 +3,17 @@
 // bare until all is copied, and is never taken for the word of the others: where the first cluster's, which
 // readers are answered from, cannot be given their settings, it is taken away again.
 
+import { clustersOf } from "../placement/candidates.ts";
 import { UpstreamError, type UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
+import { type BucketCreation, createOn, deleteOn, worstOf } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
   begin,
   drop,
+  endWith,
   entryNow,
   hold,
   placesOf,
@@ -78,26 +80,48 @@ async function remakeHeld(
   }
 }
 
-/** Looks again at a bucket that may be missing on a cluster, or bare there, until it is whole. */
+/**
+ * Looks again at a bucket that may be missing on a cluster, or bare there: until it is whole, and no cluster
+ * can carry a deletion out any more that it gave no answer to.
+ */
 function wholeErrand(record: BucketRecord, making: Making, ports: OperationPorts): Errand {
   const { tenant, name } = record;
+  const { identity } = making;
+  let quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
   return {
     key: `bucket ${tenant}/${name}`,
     fields: { errand: "bucket", tenant, bucket: name },
     async run(signal) {
+      const isQuiet = ports.clock.monotonicMs() >= quietFromMs;
       const entry = entryNow(record, ports);
-      if (entry === null) return "void";
+      if (entry === null) return isQuiet ? "void" : "again";
       const isSame = entry.value.createdAt === record.createdAt;
-      if (!isSame || entry.value.conflict) return "void";
+      // Another one of the name may be lost as well; whose it is only the service user need not ask.
+      if (entry.value.conflict || (!isSame && identity.kind !== "service")) return "void";
       if (entry.value.phase !== "settled" || !ports.membership.mayMutate()) return "again";
-      const places = placesOf(entry.value, making.identity);
+      const bare = isSame ? making.bare : new Set<ClusterId>();
+      const places = placesOf(entry.value, identity);
       const there = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
       if (there.some((answer) => typeof answer === "string")) return "again";
       if (!there.includes(true)) return "void";
-      if (there.includes(false) || making.bare.size > 0) await remakeHeld(entry, making, ports);
-      return "done";
+      if (there.every((answer) => answer === true) && bare.size === 0) {
+        return isQuiet ? "done" : "again";
+      }
+      quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
+      await remakeHeld(entry, { identity, bare }, ports);
+      return "again";
     },
   };
+}
+
+/** Has a bucket looked at until what was asked of its clusters can no longer be carried out. */
+export function lookAgain(
+  record: BucketRecord,
+  identity: UpstreamIdentity,
+  ports: OperationPorts,
+): void {
+  const isOne = clustersOf(record).length === 1;
+  if (!isOne) ports.unfinished.add(wholeErrand(record, { identity, bare: new Set() }, ports));
 }
 
 async function makeWhole(
@@ -106,6 +130,7 @@ async function makeWhole(
   ports: OperationPorts,
 ): Promise<BucketEntry | null> {
   const end = begin(held, ports);
+  let failure: unknown = null;
   try {
     const made = await makeEverywhere(held.value, making, ports);
     if (made === null) {
@@ -119,8 +144,11 @@ async function makeWhole(
       ports.unfinished.add(settingErrand(written, ports));
     }
     return whole;
+  } catch (caught) {
+    failure = caught;
+    throw caught;
   } finally {
-    end();
+    endWith(failure, end, ports);
   }
 }
 
@@ -210,7 +238,8 @@ async function createAllAnew(
   ports: OperationPorts,
 ): Promise<void> {
   const made = await Promise.allSettled(places.map((place) => createAnew(place, creation, ports)));
-  for (const result of made) if (result.status === "rejected") throw result.reason;
+  const failure = worstOf(made);
+  if (failure !== null) throw failure;
 }
 
 /** Whatever a cluster has against it, nobody asked for the bucket at this moment. */
