@@ -164,6 +164,33 @@ async function putInParts(
   return body;
 }
 
+/** Uploads as a browser does. */
+async function postForm(
+  url: string,
+  {
+    bucket,
+    fields,
+    content,
+  }: {
+    readonly bucket: string;
+    readonly fields: readonly (readonly [name: string, value: string])[];
+    readonly content: Buffer;
+  },
+): Promise<{ readonly status: number; readonly text: string }> {
+  const conditions = fields.map(([name]) => ["starts-with", `$${name}`, ""]);
+  const form = formBody([
+    ...fields.map(([name, value]) => formField(name, value)),
+    ...signedFields([{ bucket }, ...conditions], { keys: clientPair }),
+    formFile(content),
+  ]);
+  const answer = await fetch(`${url}/${bucket}`, {
+    method: "POST",
+    headers: { "content-type": `multipart/form-data; boundary=${formEdge}` },
+    body: Buffer.from(form),
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
 export function copyFieldsSuite(
   lab: Lab,
   test: RealTest,
@@ -260,20 +287,29 @@ export function copyFieldsSuite(
       ["x-amz-object-lock-retain-until-date", date],
       ["x-amz-object-lock-legal-hold", "ON"],
     ] as const;
-    const conditions = fields.map(([name]) => ["starts-with", `$${name}`, ""]);
-    const form = formBody([
-      ...fields.map(([name, value]) => formField(name, value)),
-      ...signedFields([{ bucket: "locks-b" }, ...conditions], { keys: clientPair }),
-      formFile(body),
-    ]);
-    const answer = await fetch(`${url}/locks-b`, {
-      method: "POST",
-      headers: { "content-type": `multipart/form-data; boundary=${formEdge}` },
-      body: form,
-    });
-    t.equal(answer.status, 204, await answer.text());
+    // Surely longer than what is put whole.
+    const content = testBytes(6 * 1024 * 1024, "form");
+    const answer = await postForm(url, { bucket: "locks-b", fields, content });
+    t.equal(answer.status, 204, answer.text);
     const stored = await shown(b, "locks-b", "form");
     t.match(stored, { tags: "d=4", lock: "GOVERNANCE", hold: "ON" });
+    // What is refused leaves the object that stood at the key.
+    const stands = { Bucket: "unlocked", Key: "form" };
+    await client.send(new CreateBucketCommand({ Bucket: stands.Bucket }));
+    await client.send(new PutObjectCommand({ ...stands, Body: "precious" }));
+    const tag = (name: string): string => `<Tag><Key>${name}</Key><Value>1</Value></Tag>`;
+    const tags = Array.from({ length: 11 }, (_, at) => tag(`a${at}`));
+    for (const [name, value, code] of [
+      ["tagging", `<Tagging><TagSet>${tags.join("")}</TagSet></Tagging>`, "BadRequest"],
+      ["tagging", `<Tagging><TagSet>${tag("a".repeat(200))}</TagSet></Tagging>`, "InvalidTag"],
+      ["x-amz-object-lock-legal-hold", "ON", "InvalidRequest"],
+    ] as const) {
+      const refusedFields = [["key", "form"] as const, [name, value] as const];
+      const form = { bucket: stands.Bucket, fields: refusedFields, content };
+      t.match(await postForm(url, form), { status: 400, text: `<Code>${code}</Code>` });
+      const standing = (await read(client, stands.Bucket, stands.Key)) ?? "";
+      t.equal(Buffer.from(standing).toString(), "precious", code);
+    }
   });
 
   test("what a customer encrypted is copied with its key", async (t) => {
