@@ -36,7 +36,7 @@ export type UploadListReading =
   | { readonly kind: "error"; readonly error: S3Error };
 
 /** Of a page, a client's or an upstream's (S3). */
-export const mostUploads = 1000;
+const mostUploads = 1000;
 
 export function readUploadListRequest(query: QueryList): UploadListReading {
   const most = queryValue(query, "max-uploads") || String(mostUploads);
