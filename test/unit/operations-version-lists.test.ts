@@ -71,7 +71,7 @@ const holding = fc.record({
   }),
   keys: fc.array(
     fc.tuple(fc.constantFrom("a", "k", "k\u0001", "kk", "l"), fc.tuple(count, nullAt)),
-    { maxLength: 3 },
+    { minLength: 1, maxLength: 3 },
   ),
   size: fc.constantFrom(1, 2, 10, 100, 1000),
   choice: fc.constantFrom(...Object.values(choices)),
