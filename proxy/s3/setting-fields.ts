@@ -16,7 +16,7 @@ export function tagsOf(headers: HeaderList): readonly (readonly [name: string, v
   return [...new URLSearchParams(fieldValue(headers, "x-amz-tagging") ?? "")];
 }
 
-export interface LockFields {
+interface LockFields {
   readonly mode: string | null;
   readonly until: string | null;
   readonly hold: string | null;
