@@ -5,8 +5,7 @@
 // uploads come in the order of `key.id` (upload-list.ts).
 
 import { Buffer } from "node:buffer";
-import type { VersionPage } from "./version-list.ts";
-import { childOf } from "./xml.ts";
+import { childOf, type XmlElement } from "./xml.ts";
 
 /** The longest key S3 takes, in bytes of UTF-8. */
 const maxKeyBytes = 1024;
@@ -51,10 +50,18 @@ export function isFoundAsMarker(versionId: string): boolean {
   return versionId !== "null";
 }
 
+/** A row of a list of versions, as far as it tells who wrote it. */
+interface Row {
+  readonly kind: string;
+  readonly node?: XmlElement;
+}
+
 /**
  * Whether the page says that an RGW wrote it, which behind a key alone lists the key's versions too: where
  * none come, none are there. Only an RGW gives a version a type. AWS would step over them.
  */
-export function keepsVersions({ items }: VersionPage): boolean {
-  return items.some((item) => item.kind === "version" && childOf(item.node, "Type") !== null);
+export function keepsVersions({ items }: { readonly items: readonly Row[] }): boolean {
+  return items.some(
+    ({ kind, node }) => kind === "version" && node !== undefined && childOf(node, "Type") !== null,
+  );
 }
