@@ -6,21 +6,20 @@ import { clustersOf } from "../placement/candidates.ts";
 import { isUnmade } from "../placement/discovery.ts";
 import { serviceIdentity, type UpstreamIdentity } from "../placement/ports.ts";
 import { S3Error } from "../s3/errors.ts";
-import { deleteOn, isUnknownOutcome } from "./bucket-on-cluster.ts";
+import { deleteOn } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
   begin,
   changing,
   clearAway,
   drop,
-  endWith,
   hold,
   isAnothers,
   passCommitPoint,
   placesOf,
   settle,
 } from "./bucket-phases.ts";
-import { lookAgain, putBack } from "./bucket-whole.ts";
+import { putBack } from "./bucket-whole.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
 import { type BucketPlace, holdsObjects } from "./emptiness.ts";
 import { emptyAnswer } from "./send.ts";
@@ -80,7 +79,6 @@ async function removeEverywhere(
   const { signal } = new AbortController();
   const places = placesOf(held.value, identity);
   let isWhole = true;
-  let failure: unknown = null;
   const end = begin(held, ports);
   try {
     // What was under way when it was looked at first has ended by now.
@@ -94,14 +92,11 @@ async function removeEverywhere(
       if (result === "not_empty") throw new S3Error("BucketNotEmpty");
     }
   } catch (caught) {
-    if (isUnknownOutcome(caught)) lookAgain(held.value, identity, ports);
     if (isWhole) await settle(held, ports);
     else if ((await putBack(held, identity, ports)) === null) return;
-    // Where it cannot be put back the same request again may go on at once.
-    failure = caught;
     throw caught;
   } finally {
-    endWith(failure, end, ports);
+    end();
   }
   if (!(await drop(held, ports))) throw changing();
 }

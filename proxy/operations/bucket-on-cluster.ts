@@ -1,7 +1,7 @@
 // One bucket on one cluster: create and delete there, as Headgate itself or on a caller's behalf. What
 // several clusters make of it together is operations/bucket-phases.ts and operations/resettle.ts.
 
-import { type CancelSignal, type RequestBody, UpstreamError } from "../placement/ports.ts";
+import type { CancelSignal, RequestBody } from "../placement/ports.ts";
 import { locationConstraintDocument } from "../s3/bucket-document.ts";
 import { readErrorDocument, type UpstreamErrorDocument } from "../s3/error-document.ts";
 import { errorText } from "../s3/error-texts.ts";
@@ -10,7 +10,6 @@ import type { HeaderList } from "../s3/headers.ts";
 import type { OperationPorts } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { assertSigned } from "./error-answer.ts";
-import { isUnknownStatus } from "./mutation.ts";
 import { discard, ownRequest, readDocument } from "./send.ts";
 
 type Ports = Pick<OperationPorts, "upstream" | "facts" | "region" | "identity">;
@@ -88,24 +87,7 @@ function refusal(
   return new S3Error("ServiceUnavailable", {
     message: `A cluster refuses to ${what} the bucket: status ${status}`,
     retryAfterSeconds: 1,
-    cause: isUnknownStatus(status) ? new UpstreamError("response_head", place.cluster) : null,
   });
-}
-
-/** Whether a cluster that failed so may have done what it was asked, or may still do it. */
-export function isUnknownOutcome(caught: unknown): boolean {
-  const failure = caught instanceof S3Error ? caught.cause : caught;
-  return failure instanceof UpstreamError && failure.phase !== "connect";
-}
-
-/** What several failed with; an unknown outcome comes before one that is known. */
-export function worstOf(results: readonly PromiseSettledResult<unknown>[]): Error | null {
-  const failures: Error[] = [];
-  for (const result of results) {
-    const reason: unknown = result.status === "rejected" ? result.reason : null;
-    if (reason instanceof Error) failures.push(reason);
-  }
-  return failures.find(isUnknownOutcome) ?? failures[0] ?? null;
 }
 
 /** Deletes the bucket on one cluster; absent is success. `not_empty`: the cluster refused. */

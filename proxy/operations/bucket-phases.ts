@@ -12,8 +12,7 @@
 //   settled   → rerouting → settled  resettle.ts; left behind for 20 s, the next write goes on
 //
 // creating, clearing: there is no bucket, 404. rerouting, deleting: reads go on, no write begins, 503.
-// clearing, deleting, rerouting are acknowledged: acted on when the mutations begun before have ended. What
-// a cluster gave no answer to has ended when it can no longer carry it out (Q, as in mutation.ts).
+// clearing, deleting, rerouting are acknowledged: acted on when the mutations begun before have ended.
 // Each who clears or deletes writes the record first, and what the last one asked of clusters is over then.
 
 import { clustersOf } from "../placement/candidates.ts";
@@ -23,7 +22,7 @@ import type { BucketRecord, Revision } from "../placement/records.ts";
 import type { Versioned } from "../placement/snapshot.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { deleteOn, isUnknownOutcome, worstOf } from "./bucket-on-cluster.ts";
+import { deleteOn } from "./bucket-on-cluster.ts";
 import type { OperationPorts, OperationRequest } from "./context.ts";
 import type { BucketPlace } from "./emptiness.ts";
 import { discard, ownRequest } from "./send.ts";
@@ -139,16 +138,6 @@ export function begin(entry: BucketEntry, ports: OperationPorts): () => void {
   throw changing();
 }
 
-/** Ends a count, with what a cluster failed with: where it may still do what it was asked, after that. */
-export function endWith(
-  caught: unknown,
-  end: () => void,
-  { timers, quarantineMs }: Pick<OperationPorts, "timers" | "quarantineMs">,
-): void {
-  if (isUnknownOutcome(caught)) timers.after(quarantineMs, end);
-  else end();
-}
-
 /**
  * Takes hold of a bucket to delete it or to clear it away, from whoever had. A deletion of a settled bucket
  * does not wait for ever for writes under way: a cluster that took one keeps its bucket.
@@ -201,14 +190,10 @@ export async function clearAway(
   const record = { ...entry.value, phase: "clearing", route: { ...route, weights } } as const;
   const held = await hold(entry, record, ports);
   const end = begin(held, ports);
-  let failure: unknown = null;
   try {
     if (await deleteAll(placesOf(record, identity), ports)) return held;
-  } catch (caught) {
-    failure = caught;
-    throw caught;
   } finally {
-    endWith(failure, end, ports);
+    end();
   }
   await drop(held, ports);
   throw new S3Error("BucketNotEmpty");
@@ -218,9 +203,12 @@ export async function clearAway(
 async function deleteAll(places: readonly BucketPlace[], ports: OperationPorts): Promise<boolean> {
   const { signal } = new AbortController();
   const results = await Promise.allSettled(places.map((place) => unmakeOn(place, ports, signal)));
-  const failure = worstOf(results);
-  if (failure !== null) throw failure;
-  return results.every((result) => result.status === "fulfilled" && result.value === "gone");
+  let isGone = true;
+  for (const result of results) {
+    if (result.status === "rejected") throw result.reason;
+    isGone &&= result.value === "gone";
+  }
+  return isGone;
 }
 
 /** A bucket made with grants alone is not its owner's to delete on an RGW, who may give it another ACL. */

@@ -3,17 +3,15 @@
 // bare until all is copied, and is never taken for the word of the others: where the first cluster's, which
 // readers are answered from, cannot be given their settings, it is taken away again.
 
-import { clustersOf } from "../placement/candidates.ts";
 import { UpstreamError, type UpstreamIdentity } from "../placement/ports.ts";
 import type { BucketRecord } from "../placement/records.ts";
 import { S3Error } from "../s3/errors.ts";
 import type { ClusterId } from "../s3/names.ts";
-import { type BucketCreation, createOn, deleteOn, worstOf } from "./bucket-on-cluster.ts";
+import { type BucketCreation, createOn, deleteOn } from "./bucket-on-cluster.ts";
 import {
   type BucketEntry,
   begin,
   drop,
-  endWith,
   entryNow,
   hold,
   placesOf,
@@ -80,48 +78,26 @@ async function remakeHeld(
   }
 }
 
-/**
- * Looks again at a bucket that may be missing on a cluster, or bare there: until it is whole, and no cluster
- * can carry a deletion out any more that it gave no answer to.
- */
+/** Looks again at a bucket that may be missing on a cluster, or bare there, until it is whole. */
 function wholeErrand(record: BucketRecord, making: Making, ports: OperationPorts): Errand {
   const { tenant, name } = record;
-  const { identity } = making;
-  let quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
   return {
     key: `bucket ${tenant}/${name}`,
     fields: { errand: "bucket", tenant, bucket: name },
     async run(signal) {
-      const isQuiet = ports.clock.monotonicMs() >= quietFromMs;
       const entry = entryNow(record, ports);
-      if (entry === null) return isQuiet ? "void" : "again";
+      if (entry === null) return "void";
       const isSame = entry.value.createdAt === record.createdAt;
-      // Another one of the name may be lost as well; whose it is only the service user need not ask.
-      if (entry.value.conflict || (!isSame && identity.kind !== "service")) return "void";
+      if (!isSame || entry.value.conflict) return "void";
       if (entry.value.phase !== "settled" || !ports.membership.mayMutate()) return "again";
-      const bare = isSame ? making.bare : new Set<ClusterId>();
-      const places = placesOf(entry.value, identity);
+      const places = placesOf(entry.value, making.identity);
       const there = await Promise.all(places.map((place) => hasBucket(place, ports, signal)));
       if (there.some((answer) => typeof answer === "string")) return "again";
       if (!there.includes(true)) return "void";
-      if (there.every((answer) => answer === true) && bare.size === 0) {
-        return isQuiet ? "done" : "again";
-      }
-      quietFromMs = ports.clock.monotonicMs() + ports.quarantineMs;
-      await remakeHeld(entry, { identity, bare }, ports);
-      return "again";
+      if (there.includes(false) || making.bare.size > 0) await remakeHeld(entry, making, ports);
+      return "done";
     },
   };
-}
-
-/** Has a bucket looked at until what was asked of its clusters can no longer be carried out. */
-export function lookAgain(
-  record: BucketRecord,
-  identity: UpstreamIdentity,
-  ports: OperationPorts,
-): void {
-  const isOne = clustersOf(record).length === 1;
-  if (!isOne) ports.unfinished.add(wholeErrand(record, { identity, bare: new Set() }, ports));
 }
 
 async function makeWhole(
@@ -130,7 +106,6 @@ async function makeWhole(
   ports: OperationPorts,
 ): Promise<BucketEntry | null> {
   const end = begin(held, ports);
-  let failure: unknown = null;
   try {
     const made = await makeEverywhere(held.value, making, ports);
     if (made === null) {
@@ -144,11 +119,8 @@ async function makeWhole(
       ports.unfinished.add(settingErrand(written, ports));
     }
     return whole;
-  } catch (caught) {
-    failure = caught;
-    throw caught;
   } finally {
-    endWith(failure, end, ports);
+    end();
   }
 }
 
@@ -238,8 +210,7 @@ async function createAllAnew(
   ports: OperationPorts,
 ): Promise<void> {
   const made = await Promise.allSettled(places.map((place) => createAnew(place, creation, ports)));
-  const failure = worstOf(made);
-  if (failure !== null) throw failure;
+  for (const result of made) if (result.status === "rejected") throw result.reason;
 }
 
 /** Whatever a cluster has against it, nobody asked for the bucket at this moment. */

@@ -135,7 +135,7 @@ t.test("what failed halfway is not what another request asks for", async (t) => 
     for (const each of Object.values(clusters)) {
       // One of three is made; of a bucket on one cluster none is.
       const isMade = each === clusters["c"] && first.ObjectLockEnabledForBucket !== true;
-      each.setFault(({ method }) => (method === "PUT" && !isMade ? { status: 503 } : null));
+      each.setFault(({ method }) => (method === "PUT" && !isMade ? "reset" : null));
     }
     const unavailable = { name: "ServiceUnavailable" };
     await t.rejects(s3.send(new CreateBucketCommand({ Bucket: name, ...first })), unavailable);
@@ -164,7 +164,7 @@ t.test("what somebody filled meanwhile is found, and not cleared away", async (t
     new CreateBucketCommand({ Bucket, ACL: "public-read" }),
     new DeleteBucketCommand({ Bucket }),
   ]) {
-    clusters["b"]?.setFault(({ method }) => (method === "PUT" ? { status: 503 } : null));
+    clusters["b"]?.setFault(({ method }) => (method === "PUT" ? "reset" : null));
     await t.rejects(s3.send(new CreateBucketCommand({ Bucket })), { name: "ServiceUnavailable" });
     clusters["b"]?.setFault(null);
     const direct = client({ endpoint: clusters["a"]?.url ?? "", credentials: clusterKeys });

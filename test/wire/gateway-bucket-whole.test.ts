@@ -10,7 +10,6 @@ import {
 } from "@aws-sdk/client-s3";
 import t, { type Test } from "tap";
 import { clusterKeys, startTestHeadgate } from "../support/headgate.ts";
-import { heldQuarantine } from "../support/held-quarantine.ts";
 import { until } from "../support/raw-http.ts";
 
 const unavailable = { name: "ServiceUnavailable", $metadata: { httpStatusCode: 503 } };
@@ -28,14 +27,7 @@ const Policy = JSON.stringify({
 });
 
 async function scene(t: Test) {
-  const quarantine = heldQuarantine();
-  const { timers } = quarantine;
-  let aheadMs = 0;
-  const headgate = await startTestHeadgate(t, {
-    clusters: { a: 1, b: 1 },
-    timers,
-    aheadMs: () => aheadMs,
-  });
+  const headgate = await startTestHeadgate(t, { clusters: { a: 1, b: 1 } });
   const { s3, clusters, client } = headgate;
   await s3.send(new CreateBucketCommand({ Bucket }));
   await s3.send(new PutBucketPolicyCommand({ Bucket, Policy }));
@@ -52,11 +44,7 @@ async function scene(t: Test) {
         return got?.Policy;
       }),
     );
-  const pass = (): void => {
-    aheadMs += 121_000;
-    quarantine.pass();
-  };
-  return { ...headgate, direct, policies, pass };
+  return { ...headgate, direct, policies };
 }
 
 t.test("a bucket made again where one cluster lost it has its settings there", async (t) => {
@@ -100,44 +88,3 @@ t.test(
     );
   },
 );
-
-t.test("a creation that may come late is waited out, but for the same again", async (t) => {
-  const { s3, clusters, direct, pass, admin } = await scene(t);
-  const fails = async (name: string): Promise<void> => {
-    clusters["b"]?.setFault(({ method }) => (method === "PUT" ? "reset" : null));
-    await t.rejects(s3.send(new CreateBucketCommand({ Bucket: name })), unavailable);
-    clusters["b"]?.setFault(null);
-  };
-  await fails("joined");
-  await s3.send(new CreateBucketCommand({ Bucket: "joined" }));
-  await fails("late");
-  const gone = new DeleteBucketCommand({ Bucket: "late" });
-  const slowDown = { name: "SlowDown", $metadata: { httpStatusCode: 503 } };
-  await t.rejects(s3.send(gone), slowDown);
-  t.match(await admin("GET", "/buckets/late"), { body: { phase: "clearing" } });
-  await direct("b").send(new CreateBucketCommand({ Bucket: "late" }));
-  pass();
-  await s3.send(gone);
-  for (const id of ["a", "b"])
-    t.notOk(
-      clusters[id]?.buckets().some((name) => name === "late"),
-      id,
-    );
-  t.equal((await admin("GET", "/buckets/late")).status, 404);
-});
-
-t.test("what a cluster deletes late, though it was put back, is made anew", async (t) => {
-  const { s3, clusters, direct, policies, pass, logLines } = await scene(t);
-  const outcomes = (): readonly string[] =>
-    logLines.filter(({ fields }) => fields["errand"] === "bucket").map(({ event }) => event);
-  clusters["b"]?.setFault(({ method }) => (method === "DELETE" ? { status: 500 } : null));
-  await t.rejects(s3.send(new DeleteBucketCommand({ Bucket })), unavailable);
-  clusters["b"]?.setFault(null);
-  t.strictSame(await policies(), [Policy, Policy]);
-  await direct("b").send(new DeleteBucketCommand({ Bucket }));
-  await until(async () => (await policies())[1] === Policy);
-  t.strictSame(await policies(), [Policy, Policy]);
-  t.notOk(outcomes().includes("unfinished.done"), "it may come later still");
-  pass();
-  await until(() => outcomes().includes("unfinished.done"));
-});
