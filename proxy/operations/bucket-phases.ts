@@ -13,7 +13,8 @@
 //
 // creating, clearing: there is no bucket, 404. rerouting, deleting: reads go on, no write begins, 503.
 // clearing, deleting, rerouting are acknowledged: acted on when the mutations begun before have ended.
-// Each who clears or deletes writes the record first, and what the last one asked of clusters is over then.
+// Each who clears or deletes writes the record first, and what the last one asked of clusters is over then,
+// but for what a cluster still carries out of a request that it gave no answer to: that is not waited for.
 
 import { clustersOf } from "../placement/candidates.ts";
 import type { CancelSignal, UpstreamIdentity } from "../placement/ports.ts";
