@@ -8,7 +8,8 @@
 //   settled   → deleting  DeleteBucket, of a bucket seen empty
 //   deleting  → (none)    no cluster has it. DeleteBucket goes on at once
 //   deleting  → settled   a cluster kept it: the others have it again, with its settings. Left behind for
-//                         120 s (`abandoned`), a write or the owner's CreateBucket does that
+//                         120 s (`abandoned`), a write does that, or, where a cluster knows its users, the
+//                         owner's CreateBucket
 //   settled   → rerouting → settled  resettle.ts; left behind for 20 s, the next write goes on
 //
 // creating, clearing: there is no bucket, 404. rerouting, deleting: reads go on, no write begins, 503.

@@ -10,7 +10,7 @@ import { type ClusterId, noTenant } from "../s3/names.ts";
 import { checksumElement } from "../s3/object-checksum.ts";
 import type { XmlElement } from "../s3/xml.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import { errorInside, refusedCopy } from "./copy-refusal.ts";
+import { errorInside, refusedCopy, refusedUpload } from "./copy-refusal.ts";
 import { documentAnswer, readDocument, unreadable } from "./send.ts";
 import { type SourceState, sourceOf } from "./source-read.ts";
 import { sourceVersionField } from "./source-version.ts";
@@ -55,6 +55,20 @@ export async function onClusterAnswer(
   }
 }
 
+/** The answer to a copy that went through here in one request, by what the cluster says to that. */
+export async function uploadedAnswer(
+  response: UpstreamResponse,
+  made: { readonly state: SourceState; readonly cluster: ClusterId },
+  asked: { readonly request: OperationRequest; readonly ports: OperationPorts },
+): Promise<OperationAnswer> {
+  if (response.status !== 200) return await refusedUpload(response, made.cluster);
+  await readDocument(response);
+  const { headers } = response;
+  const etag = fieldValue(headers, "etag");
+  const checksums = checksumElements(headers);
+  return throughAnswer(asked.request, asked.ports, { ...made, etag, checksums, headers });
+}
+
 /** Our own answer to a copy that went through here. */
 export function throughAnswer(
   request: OperationRequest,
@@ -81,7 +95,7 @@ export function throughAnswer(
 const checksumPrefix = "x-amz-checksum-";
 
 /** `ChecksumSHA256` of `x-amz-checksum-sha256`, and ChecksumType, of the answer to a write. */
-export function checksumElements(headers: HeaderList): readonly XmlElement[] {
+function checksumElements(headers: HeaderList): readonly XmlElement[] {
   return headers.flatMap(([name, value]) => {
     const known = readChecksumField(name);
     if (known !== null) return [checksumElement(known, value)];

@@ -12,24 +12,17 @@ import {
 } from "../s3/copy-fields.ts";
 import { copyParts } from "../s3/copy-parts.ts";
 import { S3Error } from "../s3/errors.ts";
-import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { type CopyChecksum, copyChecksum } from "../s3/object-checksum.ts";
 import { isWholeForRgw, rgwCopiesAsS3 } from "../s3/rgw-copy.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import {
-  checksumElements,
-  headersOnCluster,
-  onClusterAnswer,
-  throughAnswer,
-} from "./copy-answer.ts";
+import { headersOnCluster, onClusterAnswer, uploadedAnswer } from "./copy-answer.ts";
 import { type CopyPlan, copyInParts } from "./copy-in-parts.ts";
 import { sourcePartBytes } from "./copy-part-size.ts";
-import { refusedUpload } from "./copy-refusal.ts";
 import { readShortBody } from "./gate.ts";
 import { type Mutation, mutate } from "./mutation.ts";
 import { mayBeRgw, provenFacts } from "./proven-facts.ts";
-import { firstCandidate, readDocument, upstreamRequest } from "./send.ts";
+import { firstCandidate, upstreamRequest } from "./send.ts";
 import { answerInTime } from "./slow-answer.ts";
 import { assertCopySize, lookAtSource, sourceOf, sourceTags } from "./source-read.ts";
 import { uploadSource } from "./source-upload.ts";
@@ -155,12 +148,7 @@ async function copyInOnePiece(
     checksum: checksum && { ...checksum, value: checksum.source?.whole ?? null },
     commit: () => mutation.commit(),
   });
-  if (response.status !== 200) return await refusedUpload(response, cluster);
-  await readDocument(response);
-  const { headers } = response;
-  const etag = fieldValue(headers, "etag");
-  const checksums = checksumElements(headers);
-  return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
+  return await uploadedAnswer(response, { state, cluster }, { request, ports });
 }
 
 function noteWritten(

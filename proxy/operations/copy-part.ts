@@ -7,18 +7,11 @@ import { hasSourceConditions } from "../s3/copy-conditions.ts";
 import { partFields } from "../s3/copy-fields.ts";
 import { type CopyRange, readCopyRange, survivesSecondDecoding } from "../s3/copy-source.ts";
 import { S3Error } from "../s3/errors.ts";
-import { fieldValue } from "../s3/headers.ts";
 import type { ClusterId } from "../s3/names.ts";
 import { listedAlgorithm } from "../s3/object-checksum.ts";
 import { rgwReadsPart } from "../s3/rgw-copy.ts";
 import type { OperationAnswer, OperationPorts, OperationRequest } from "./context.ts";
-import {
-  checksumElements,
-  headersOnCluster,
-  onClusterAnswer,
-  throughAnswer,
-} from "./copy-answer.ts";
-import { refusedUpload } from "./copy-refusal.ts";
+import { headersOnCluster, onClusterAnswer, uploadedAnswer } from "./copy-answer.ts";
 import { readShortBody } from "./gate.ts";
 import { type PinnedRequest, partOf } from "./multipart.ts";
 import { mutate } from "./mutation.ts";
@@ -105,12 +98,7 @@ async function copyThrough(
       checksum: algorithm && { algorithm, value: null },
       commit: () => mutation.commit(),
     });
-    if (response.status !== 200) return await refusedUpload(response, cluster);
-    await readDocument(response);
-    const { headers } = response;
-    const etag = fieldValue(headers, "etag");
-    const checksums = checksumElements(headers);
-    return throughAnswer(request, ports, { state, cluster, etag, checksums, headers });
+    return await uploadedAnswer(response, { state, cluster }, { request, ports });
   });
 }
 
